@@ -1,7 +1,7 @@
 """Merges small files: `headrace export compact`.
 
-Only days are touched of which no more rows are to come: those before the day of the last exported record. What readers of the table see stays
-the same, and so does what `verify` says.
+Compacts only days to which no more rows will be added: those before the day of the last exported record. Readers of the table see the same rows
+before and after, and so does `verify`.
 """
 
 import secrets
@@ -14,9 +14,9 @@ from spark_exporter.targets.sink import Compaction
 
 
 def compact(target: Target, before: date | None = None, warn: Callable[[str], None] = lambda _note: None) -> Compaction:
-    """Compact the days before one; None: before the day that the slowest broker's log has reached. Raises TargetBusy, TargetError.
+    """Compact the days before `before`; None: the days before the one that the slowest broker's log has reached. Raises TargetBusy, TargetError.
 
-    `warn` is told if days were asked for that are left alone.
+    `warn` is called if requested days are skipped.
     """
     run = f"compact-{secrets.token_hex(4)}"
     with OwnedTarget(target.sink, target.ledger, run, "headrace export compact") as owned:

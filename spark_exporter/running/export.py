@@ -1,12 +1,12 @@
 """Export: from the target's offset to the end of the log, exactly once.
 
-    look       the source, the target, how it was made; publish what a run that died had decided
-    plan       from where the target's log ends to the log's end; hold the segments
+    open       check the source and the target; publish a commit that a crashed run had decided
+    plan       from the offset that the target has reached to the end of the log; hold the segments
     write      an engine writes ranges into staging
-    prove      each range must have landed on the next one's start; false cuts are joined and written again
-    commit     what is proven, in the log's order, so that the target always holds the log from its start to one offset
+    verify     each range must end where the next one starts; false cuts are joined and written again
+    commit     verified ranges, in log order, so that the target always has the log from its start to one offset
 
-A run that dies is run again: it begins at the offset that the target says. Nothing needs cleaning up by hand.
+After a crash, run it again: it continues at the offset that the target has stored. No manual clean-up is needed.
 """
 
 import secrets
@@ -34,12 +34,12 @@ from spark_exporter.writing.range_files import WriteTask
 from spark_exporter.writing.range_result import RangeResult
 
 _COMMIT_EVERY_S: Final = 30.0
-"""# limit: what a kill costs to do again, against the number of commits in a table's history."""
+"""# limit: the work that a kill loses, against the number of commits in a table's history."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What is to be exported from where to where. `target` as the format's sink wants it; `source` as `plan.open_source`."""
+    """What to export, from where, to where. `target` as the format's sink expects it; `source` as `plan.open_source` does."""
 
     source: Path
     target: str
@@ -56,13 +56,13 @@ class ExportRequest:
     commit_every_s: float = _COMMIT_EVERY_S
     cleaning_level: float = CLEANING_LEVEL
     flushed_offset: Callable[[], int | None] = field(default=lambda: None)
-    """Asked for how far a live store is durable; None: nobody writes it, or nobody can say."""
+    """Returns how far a live store is durable; None if nothing writes to it, or if that is unknown."""
     warn: Callable[[str], None] = field(default=lambda _note: None)
-    """Told at once what is also in the summary's notes."""
+    """Called at once with each of the summary's notes."""
 
     @property
     def scan_options(self) -> ScanOptions:
-        """For the workers."""
+        """The options for the workers."""
         return ScanOptions(
             self.cluster,
             self.broker_name,
@@ -75,7 +75,7 @@ class ExportRequest:
 
 @dataclass(slots=True)
 class Summary:
-    """What a run came to. Offsets are physical; times in seconds."""
+    """The result of a run. Offsets are physical; times are in seconds."""
 
     start: int = 0
     end: int = 0
@@ -91,7 +91,7 @@ class Summary:
     notes: list[str] = field(default_factory=list)
 
     def add(self, other: "Summary") -> None:
-        """Another round of the same run (`--follow`)."""
+        """Add another round of the same run (`--follow`)."""
         self.end = other.end
         for name in ("records", "rows", "log_bytes", "files", "file_bytes", "damaged", "unfit", "commits", "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -99,20 +99,20 @@ class Summary:
 
 
 class Export:
-    """One run on one target, which it has locked. Used as a context; `run_once` as often as wanted."""
+    """One run on a target, which it locks. Use it as a context manager; call `run_once` any number of times."""
 
     def __init__(self, request: ExportRequest, engine: Engine) -> None:
         self._request = request
         self._engine = engine
         self._run = f"{int(time.time())}-{secrets.token_hex(4)}"
-        source = open_source(request.source)  # a wrong source is said before anything is made
+        source = open_source(request.source)  # report a wrong source before anything is created
         _check_apart(source, request.target)
         check_reachable(request.target)
         if "#" not in request.target:
             engine.check_paths(source.segments, Location(request.target))
         self.sink: Sink = open_sink(request.spec.format, request.target)
         self.sink.open(request.spec)
-        if "#" in request.target:  # where its folder is only the catalog can say
+        if "#" in request.target:  # only the catalog has the place of its folder
             engine.check_paths(source.segments, self.sink.work)
         self.ledger = Ledger(self.sink.work)
         self.sink.bodies = self.ledger.read_bodies(request.spec)
@@ -134,7 +134,7 @@ class Export:
         self._owned.__exit__(None, None, None)
 
     def run_once(self, report: Callable[[int, int], None] = lambda _done, _total: None) -> Summary:
-        """Export what the log has by now. `report(done, total)` in bytes of log.
+        """Export what the log has now. `report(done, total)` in bytes of log.
 
         Raises SourceError, TargetError, DamagedRecords, ExportError; what was committed before stays.
         """
@@ -172,7 +172,7 @@ class Export:
         return summary
 
     def _infer_bodies(self, ranges: Sequence[ByteRange], summary: Summary) -> None:
-        """Find out what the bodies of new topics look like, and remember it before anything is written with it."""
+        """Infer the schemas of new topics' bodies, and store them before anything is written with them."""
         known = self.ledger.read_inferred()
         found = infer_bodies(ranges, self._request.scan_options, frozenset(known))
         if found:
@@ -183,14 +183,14 @@ class Export:
                 self._note(summary, f"{topic}: bodies are not JSON objects and are exported unparsed")
 
     def _note(self, summary: Summary, note: str | None) -> None:
-        """Say something once a run, however many rounds it has."""
+        """Warn once per run, regardless of the number of rounds."""
         if note is not None and note not in self._noted:
             self._noted.add(note)
             summary.notes.append(note)
             self._request.warn(note)
 
     def _check_log(self, source: Source, known: Progress | None) -> None:
-        """Raises SourceError if this is not the log that the target knows."""
+        """Raises SourceError if this is not the log that was exported to the target before."""
         if known and known.last_record >= 0 and not source.holds(known.last_record, known.last_store_ms):
             raise SourceError(
                 f"{source.commit_log} is not the log that was exported before: it has a different record at {known.last_record}; "
@@ -198,7 +198,7 @@ class Export:
             )
 
     def _known_end(self, progress: dict[str, Progress]) -> int | None:
-        """How far this broker's log is in the target. What the table itself says counts; the manifests are its memory."""
+        """How far this broker's log has been exported. The table's own value takes precedence over the manifests."""
         said = self.sink.find_end(self._request.broker_name)
         known = progress.get(self._request.broker_name)
         if said is None:
@@ -206,7 +206,7 @@ class Export:
         return said
 
     def _write(self, ranges: Sequence[ByteRange], report: Callable[[int], None]) -> Iterator[RangeResult]:
-        """The results of the ranges, proven, in the order of the log; false cuts are written again."""
+        """Yields the verified results of the ranges, in log order; ranges with false cuts are written again."""
         task = WriteTask(
             self._request.scan_options,
             self._request.spec.layout,
@@ -234,19 +234,19 @@ class Export:
                 yield done.pop(left.pop(0).start)
 
     def commit(self, number: int, progress: dict[str, Progress], results: list[RangeResult]) -> Commit:
-        """Decide and publish."""
+        """Decide and publish a commit."""
         commit = Commit.of_ranges(number, self._run, self._owned.token, self._request.broker_name, progress, results)
         self._owned.commit(commit)
         return commit
 
     @property
     def commit_every_s(self) -> float:
-        """How long proven ranges gather."""
+        """How long verified ranges are collected (s)."""
         return self._request.commit_every_s
 
 
 class _Committer:
-    """Gathers proven ranges and commits them together."""
+    """Collects verified ranges and commits them together."""
 
     def __init__(self, export: Export, progress: dict[str, Progress], number: int, summary: Summary) -> None:
         self._export = export
@@ -257,14 +257,14 @@ class _Committer:
         self._since = time.monotonic()
 
     def take(self, result: RangeResult, hold: SegmentHold) -> None:
-        """One more range. Commits when it is time."""
+        """Add a range. Commits when it is time."""
         self._gathered.append(result)
         if time.monotonic() - self._since >= self._export.commit_every_s:
             self.commit()
             hold.release_through(result.landed)
 
     def commit(self) -> None:
-        """Commit what has gathered."""
+        """Commit the collected ranges."""
         self._since = time.monotonic()
         if not self._gathered:
             return
@@ -286,7 +286,7 @@ class _Committer:
 
 
 def _check_apart(source: Source, target: str) -> None:
-    """Brokers refuse to start where anything but segments is beside these; and their store's root is theirs."""
+    """Raises TargetError for a target inside a store: brokers refuse to start if their folders contain other files."""
     if "://" not in target:
         log, folder = source.commit_log.resolve(), Path(target).resolve()
         if folder == log.parent or log in (folder, *folder.parents):
@@ -294,7 +294,7 @@ def _check_apart(source: Source, target: str) -> None:
 
 
 def _missing_files(plan: Plan) -> list[str]:
-    """Where an archive has holes: what is there is not exported, and nobody should be surprised."""
+    """Warnings about gaps in an archive, whose messages cannot be exported."""
     return [
         f"{after.segment.base - before.segment.end:,} bytes of the log are missing at {before.segment.end:,}: their files do not exist"
         for before, after in pairwise(plan.ranges)
@@ -303,13 +303,13 @@ def _missing_files(plan: Plan) -> list[str]:
 
 
 def make_plan(request: ExportRequest, source: Source, workers: int, known_end: int | None) -> Plan:
-    """What is left to export. Raises SourceError if the log and the target cannot belong together."""
+    """The plan for what is left to export. Raises SourceError if log and target do not belong together."""
     flushed_offset = request.flushed_offset()
     end = source.find_end(known_end, flushed_offset)
     if not source.segments:
         if (
             known_end is not None or flushed_offset is not None
-        ):  # all is exported and deleted, or a broker has just begun
+        ):  # everything is exported and deleted, or the broker is new
             return Plan((), known_end or 0, known_end or 0)
         raise SourceError(f"{source.commit_log} contains no records")
     first = source.first_offset
@@ -345,10 +345,10 @@ def follow(
     is_wanted: Callable[[], bool] = lambda: True,
     wait: Callable[[float], None] = time.sleep,
 ) -> Summary:
-    """Export a live log in rounds, one every `every_s` seconds, while `is_wanted()`: `headrace export run --follow`. Returns the sum of all rounds.
+    """Export a live log in rounds, every `every_s` seconds, while `is_wanted()`: `headrace export run --follow`. Returns the sum of all rounds.
 
-    Each round commits what the broker has flushed since the last one, and `report` is called with its summary. Short rounds make small files,
-    which `compact` merges.
+    Each round commits what the broker has flushed since the last one, and calls `report` with its summary. Short rounds produce small files;
+    `compact` merges them.
     """
     total: Summary | None = None
     while is_wanted():

@@ -1,6 +1,6 @@
 """Counts the segments that exports hold in a store (see `segment_hold`), for `headrace status`.
 
-It needs nothing but the standard library: the appliance asks here, and may have none of the exporter's packages.
+Uses only the standard library, because the appliance calls it and may not have the exporter's packages.
 """
 
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = "hold"
-"""Beside the CommitLog's folder; `segment_hold` says what is in it."""
+"""Beside the CommitLog's folder; `segment_hold` describes its contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldSegments:
-    """How many segments are held, by how many runs, and how many bytes that keeps on disk though the broker has deleted them."""
+    """How many segments are held, by how many runs, and how many bytes of them the broker has already deleted."""
 
     runs: int
     segments: int
@@ -21,7 +21,7 @@ class HeldSegments:
 
 
 def count_held(store: Path) -> HeldSegments:
-    """What is held at a store's root. A run that died counts until the next one releases what it held."""
+    """The segments held in a store. A crashed run counts until the next one releases its segments."""
     runs: set[Path] = set()
     segments = 0
     kept: dict[int, int] = {}
@@ -29,9 +29,9 @@ def count_held(store: Path) -> HeldSegments:
         try:
             status = link.stat()
         except OSError:
-            continue  # released between listing and looking
+            continue  # released after it was listed
         runs.add(link.parent)
         segments += 1
         if not (store / "commitlog" / link.name).exists():
-            kept[status.st_ino] = status.st_size  # once, however many runs hold it
+            kept[status.st_ino] = status.st_size  # once, even if several runs hold it
     return HeldSegments(len(runs), segments, sum(kept.values()))

@@ -6,7 +6,7 @@
     log = read_log("/var/lib/headrace", columns=("topic", "store_size"))
     duckdb.sql("select topic, count(*), sum(store_size) from log group by 1")
 
-The log may be in use. It is read in this process, a few MiB at a time, up to where its end was when `read_log` was called.
+The log may be in use. It is read in this process, a few MiB at a time, up to its end at the time of the call.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,11 +33,10 @@ def read_log(
     cluster: str = "",
     include_system: bool = False,
 ) -> pa.RecordBatchReader:
-    """The rows of a store, in the log's order; it can be read once. `path` as for `plan.open_source`.
+    """The rows of a store, in log order; can be read once. `path` as for `plan.open_source`.
 
-    `topics`: these only; `columns`: of `schema.MESSAGES`, these only: what is not asked for is not decoded; `start`: a physical offset, the first
-    record at or after it begins. Damaged records are skipped. Raises SourceError, also while it is read, and ExportError for a column that is not
-    there.
+    `topics`: only these; `columns`: only these of `schema.MESSAGES`, others are not decoded; `start`: a physical offset, reading begins at the first
+    record at or after it. Damaged records are skipped. Raises SourceError, also while reading, and ExportError for an unknown column.
     """
     options = ScanOptions(
         cluster,
@@ -52,15 +51,15 @@ def read_log(
 
 
 def ask_flushed_offset(path: Path) -> int | None:
-    """How far the log of a running appliance is durable; None if none runs there, or it cannot be asked.
+    """How far the log of a running appliance is durable; None if no appliance runs there, or if that is unknown.
 
-    The appliance hands over who asks it, through the entry point `headrace.flushed_offset`: (path) -> (() -> offset or None).
+    The appliance provides the function through the entry point `headrace.flushed_offset`: (path) -> (() -> offset or None).
     """
     for each in entry_points(group=_FLUSHED_OFFSET):
         try:
             known: int | None = each.load()(path)()
         except ImportError:
-            continue  # an installation without what the appliance needs
+            continue  # the appliance's packages are not installed
         if known is not None:
             return known
     return None

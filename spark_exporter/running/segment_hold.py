@@ -1,11 +1,11 @@
 """SegmentHold: keeps planned segments on disk with hard links in `hold/` beside the CommitLog.
 
-    hold/<run>/<20 digits>         the same file by another name: costs nothing until the broker deletes its own
-    hold/<run>/owner               who holds it; locked for as long as that process lives
+    hold/<run>/<20 digits>         another name of the same file: costs nothing until the broker deletes its own
+    hold/<run>/owner               the owner; locked as long as that process lives
 
-A run that died lets go by itself: its lock is free, and the next run deletes its links. Where links cannot be made (a store that is only
-readable, another file system) an export continues without; a segment that then disappears ends it. When the disk is above the level at which
-brokers begin to clean, what is held would fill it: the hold is given up, and said.
+If a run crashes, its lock is released, and the next run deletes its links. If links cannot be created (a read-only store, another file system),
+the export continues without them; it then fails if a segment is deleted. If the disk usage is above the level at which brokers delete files, held
+segments could fill the disk: they are released with a warning.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ from spark_exporter.reading.range_scan import ByteRange
 from spark_exporter.running.held_segments import FOLDER
 
 CLEANING_LEVEL: Final = 0.75
-"""Share of the disk in use at which brokers delete files before their time (diskMaxUsedSpaceRatio)."""
+"""Disk usage above which brokers delete files before their retention time (diskMaxUsedSpaceRatio)."""
 
 TOO_FULL: Final = "the disk is above its cleaning level: segments are no longer held against retention"
 
@@ -32,7 +32,7 @@ _OWNER: Final = "owner"
 
 
 class SegmentHold:
-    """The links of one run. Used as a context: they are deleted at its end."""
+    """The links of one run. A context manager: they are deleted at its end."""
 
     def __init__(self, commit_log: Path, run: str, cleaning_level: float = CLEANING_LEVEL) -> None:
         self._folder = commit_log.parent / FOLDER / run
@@ -40,10 +40,10 @@ class SegmentHold:
         self._cleaning_level = cleaning_level
         self._owner: IO[Any] | None = None
         self.problem: str | None = None
-        """Why nothing is held, in a sentence; None as long as it is."""
+        """Why nothing is held, as a sentence; None while segments are held."""
 
     def take(self, ranges: Sequence[ByteRange]) -> list[ByteRange]:
-        """Link the segments of these ranges. The same ranges, that know of the links where there are some."""
+        """Link the segments of these ranges. Returns the ranges with the links' paths, where links exist."""
         if self._is_disk_too_full():
             self.problem = TOO_FULL
             return list(ranges)
@@ -66,7 +66,7 @@ class SegmentHold:
         ]
 
     def release_through(self, physical_offset: int) -> None:
-        """Let go of the segments whose records are all before an offset."""
+        """Release the segments that end before an offset."""
         if self._owner is None:
             return
         for link in self._folder.iterdir():
@@ -74,7 +74,7 @@ class SegmentHold:
                 link.unlink(missing_ok=True)
 
     def give_up_if_disk_is_full(self) -> bool:
-        """Let go of all if the disk is above the cleaning level, where holding on would fill it. Whether that has happened just now."""
+        """Release all segments if the disk usage is above the cleaning level. Returns whether this call did so."""
         if self.problem is not None or not self._is_disk_too_full():
             return False
         self.release()
@@ -89,7 +89,7 @@ class SegmentHold:
         return usage.used / usage.total > self._cleaning_level
 
     def release(self) -> None:
-        """Let go of all."""
+        """Release all segments."""
         if self._owner is not None:
             self._owner.close()
             self._owner = None
@@ -97,7 +97,7 @@ class SegmentHold:
         _delete_if_empty(self._folder.parent)
 
     def __enter__(self) -> Self:
-        # Also where there is nothing to take: who has committed all may have died before it released.
+        # Also if there is nothing to export: a run may have crashed between its last commit and the release.
         delete_abandoned(self._commit_log)
         return self
 
@@ -108,7 +108,7 @@ class SegmentHold:
 
 
 def delete_abandoned(commit_log: Path) -> None:
-    """Delete what runs that died have left."""
+    """Delete the links of crashed runs."""
     folder = commit_log.parent / FOLDER
     try:
         runs = [path for path in folder.iterdir() if path.is_dir()]
@@ -127,7 +127,7 @@ def _is_owned(run: Path) -> bool:
     except BlockingIOError:
         return True
     except FileNotFoundError:
-        # Just being made, perhaps: young ones are left alone.
+        # It may be about to be locked: recent ones are kept.
         try:
             return time.time() - run.stat().st_mtime < 60
         except OSError:

@@ -9,10 +9,10 @@ from spark_exporter.targets.target_lock import read_owner
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """The target's own account.
+    """The status that the target has stored.
 
-    `progress` by broker name; `running`: what the run that is on it says of itself; `is_pending`: a run died while it published a commit, which the
-    next one will finish.
+    `progress` by broker name; `running`: the current owner's description of itself; `is_pending`: a run crashed while publishing a commit, which the
+    next one will complete.
     """
 
     spec: TargetSpec
@@ -28,7 +28,7 @@ class TargetStatus:
 
 
 def read_status(target: Target) -> TargetStatus:
-    """The status of a target. Changes nothing."""
+    """Read the status of a target. Changes nothing."""
     progress: dict[str, Progress] = {}
     commits = rows = damaged = unfit = 0
     for commit in target.ledger.commits():

@@ -1,8 +1,8 @@
 """Compares a target with the log, range by range: `headrace export verify`.
 
-For each range that the manifests name, the log is decoded again and the table is read as its readers read it. Rows are counted and each gives a
-number out of its columns and its body; a range agrees if counts and sums are equal. The sum does not depend on the order, so a compacted table
-is compared like any other, and a row that is there twice shows.
+For each range in the manifests, the log is decoded again and the table is read as its readers read it. Rows are counted and hashed, with all
+columns and the body; a range matches if counts and sums of hashes are equal. The sum does not depend on the order of rows, so compacted tables can
+be verified, and duplicate rows are detected.
 """
 
 import bisect
@@ -32,12 +32,12 @@ _COMPARED: Final = (
 )  # fmt: skip
 _NUMBER: Final = pa.int64()
 _MASK: Final = (1 << 64) - 1
-_SPREAD: Final = 0x9E3779B97F4A7C15  # an odd number with many bits, so that neighbouring sums differ in all of theirs
+_SPREAD: Final = 0x9E3779B97F4A7C15  # an odd number with many set bits, so that similar rows have different hashes
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A range in which log and table do not agree."""
+    """A range whose rows differ between log and table."""
 
     range: ExportedRange
     said: str
@@ -45,14 +45,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was compared, and what did not agree. `unread`: ranges whose segments are no longer in the log."""
+    """What was compared, and what differs. `unread`: number of ranges whose segments are no longer in the log."""
 
     ranges: int
     rows: int
     differences: tuple[Difference, ...]
     unread: int
     strays: tuple[str, ...] = ()
-    """Files that no commit names, but that readers who look at names take for rows."""
+    """Files that belong to no commit, but that readers which list the folder would read."""
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ def verify(
 
 
 def _sums_of_table(target: Target, broker_name: str, ranges: list[ExportedRange]) -> list[_Sum]:
-    """What the table holds of each range, and last of none."""
+    """The rows of the table by range, and last those outside all ranges."""
     starts = [each.start for each in ranges]
     sums = [_Sum() for _ in range(len(ranges) + 1)]
     for batch in target.sink.read(target.ledger, (*_COMPARED, BODY_COLUMN)):
@@ -137,14 +137,14 @@ def _sums_of_table(target: Target, broker_name: str, ranges: list[ExportedRange]
 
 
 def _typed(batch: pa.RecordBatch, layout: Layout, bodies: TableBodies) -> Iterator[pa.RecordBatch]:
-    """A batch of the log with the columns that its tables have."""
+    """A batch of the log with the columns of its table."""
     for partition, rows in layout.split(batch):
         schema = bodies.of(partition.table)
         yield rows if schema is None else schema.type_bodies(rows)[0]
 
 
 def _row_values(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
-    """Offset and number of each row."""
+    """Offset and hash of each row."""
     texts = [
         pc.fill_null(_as_text(batch[name]), "\x00") for name in _COMPARED if name not in {"commit_log_offset", "body"}
     ]

@@ -1,13 +1,13 @@
-"""Creates a file only if none of that name exists. This keeps two runs on one target apart.
+"""Creates a file only if none of that name exists. This prevents two runs from writing to one target.
 
 | where | how |
 |---|---|
 | a disk | a temporary file, synced, then a hard link, which fails if the name is taken |
-| s3://, gs://, abfs:// | the store's own condition (If-None-Match, a generation, an ETag), by the package obstore |
-| other schemes, by fsspec | mode `xb` |
+| s3://, gs://, abfs:// | the store's conditional write (If-None-Match, a generation, an ETag), with the package obstore |
+| other schemes, with fsspec | mode `xb` |
 | hdfs:// | a temporary file, then a rename, which HDFS refuses if the name is taken |
 
-Each answers False if the name was taken. A request that is sent again after a lost answer finds its own file: `Location.create` compares contents.
+Each returns False if the name was taken. A request that is retried after a lost response finds its own file; `Location.create` compares contents.
 """
 
 import importlib.util
@@ -22,23 +22,23 @@ from pyarrow import fs
 from spark_exporter.errors import MissingPackage, TargetError
 
 Create = Callable[[str, bytes], bool]
-"""Makes the file of a path. Paths are those of the pyarrow file system."""
+"""Creates a file. Paths are those of the pyarrow file system."""
 
 _STORES: Final = frozenset({"s3", "gcs", "abfs"})
 _REQUEST_S: Final = "30s"
 
 
 UNFINISHED: Final = ".new"
-"""Ending of files that are being written. A process that is killed leaves them behind; `Location` lists them only to delete them."""
+"""Suffix of files that are being written. Killed processes leave them behind; `Location` lists them only to delete them."""
 
 
 def is_object_store(files: fs.FileSystem) -> bool:
-    """Whether it has no folders and no rename, but conditions: see `ObjectStore`."""
+    """Whether it is an object store, without folders and rename, but with conditional writes: see `ObjectStore`."""
     return files.type_name in _STORES
 
 
 def find_creator(files: fs.FileSystem) -> Create:
-    """How files are made on a file system that is no object store."""
+    """How files are created on a file system that is not an object store."""
     if isinstance(files, fs.LocalFileSystem):
         return _create_on_disk
     if isinstance(files, fs.PyFileSystem):
@@ -60,7 +60,7 @@ def _create_on_disk(path: str, data: bytes) -> bool:
         except FileExistsError:
             return False
         except OSError:
-            # A file system without links. The kernel's lock on the target keeps others away meanwhile.
+            # A file system without links. The kernel's lock on the target keeps other runs out meanwhile.
             if os.path.exists(path):
                 return False
             os.rename(temporary, path)
@@ -76,10 +76,10 @@ def _create_on_disk(path: str, data: bytes) -> bool:
 
 
 class ObjectStore:
-    """A bucket, by obstore: whole objects in one request each. Paths begin with the bucket, as pyarrow's do."""
+    """A bucket, accessed with obstore: one request per object. Paths begin with the bucket, as pyarrow's do."""
 
     def __init__(self, files: fs.FileSystem, url: str) -> None:
-        """`url`: by which pyarrow has opened `files`. Raises MissingPackage, TargetError."""
+        """`url`: the URL with which pyarrow opened `files`. Raises MissingPackage, TargetError."""
         parts = urlsplit(url)
         self._url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2] if files.type_name == 's3' else parts.netloc}"
         try:
@@ -115,7 +115,7 @@ class ObjectStore:
         return True
 
     def write(self, path: str, data: bytes) -> None:
-        """Make an object, or replace it."""
+        """Create or replace an object."""
         name = _in_bucket(path)
         try:
             self._obstore.put(self._store, name, data, use_multipart=False)
@@ -123,7 +123,7 @@ class ObjectStore:
             raise TargetError(f"{self._url}/{name}: {_first_line(error)}") from None
 
     def read(self, path: str) -> bytes | None:
-        """A whole object; None if it does not exist. Pyarrow asks for its size first, and fails if it is replaced then."""
+        """Read an object; None if it does not exist. Pyarrow would request its size first, and fail if it is replaced meanwhile."""
         name = _in_bucket(path)
         try:
             return bytes(self._obstore.get(self._store, name).bytes())
@@ -138,7 +138,7 @@ def _in_bucket(path: str) -> str:
 
 
 def s3_options(files: fs.FileSystem, url: str) -> dict[str, str]:
-    """What pyarrow reads in an S3 URL, and finds out, in the words of obstore."""
+    """The options in an S3 URL, and those that pyarrow finds by itself, with obstore's names."""
     parts = urlsplit(url)
     query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     options = {"region": query.get("region") or files.region}
@@ -153,13 +153,13 @@ def s3_options(files: fs.FileSystem, url: str) -> dict[str, str]:
 
 def _with_credentials(options: dict[str, Any]) -> dict[str, Any]:
     if "access_key_id" not in options and "AWS_ACCESS_KEY_ID" not in os.environ and importlib.util.find_spec("boto3"):
-        # It reads what obstore does not: ~/.aws, with profiles and single sign-on.
+        # Unlike obstore, pyarrow reads ~/.aws, with profiles and single sign-on.
         from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415
 
         try:
             options["credential_provider"] = Boto3CredentialProvider()
         except ValueError:
-            pass  # it has found none; obstore may still, from the machine it runs on
+            pass  # it has found none; obstore may find some, from the machine's metadata
     return options
 
 

@@ -1,10 +1,10 @@
 """Location: a folder on this machine's disk or behind a URL (s3://, hdfs://, gs://, and other schemes of fsspec).
 
-What is published here must be there after a crash: on a disk files and folders are synced before they are named. An object store has no
-rename; there a move is a copy and a delete, and readers that look at file names alone may see one half done.
+Published files must survive a crash: on a disk, files and folders are synced before they get their names. Object stores have no
+rename; a move is a copy and a delete, and readers that list names may see it half done.
 
-A path is made absolute where it is first named: workers on other machines have other working folders. Options in a URL's query
-(`s3://bucket/path?region=…`) stay behind the path, and out of what is printed.
+Relative paths are made absolute at once, because workers on other machines have different working directories. Options in a URL's query
+(`s3://bucket/path?region=…`) stay at the end of the URL and are not printed.
 """
 
 import os
@@ -20,13 +20,13 @@ from spark_exporter.errors import MissingPackage, TargetError
 from spark_exporter.storage.conditional_write import UNFINISHED, ObjectStore, find_creator, is_object_store, s3_options
 
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
-"""Names by which Hadoop knows a scheme."""
+"""Hadoop's names of schemes."""
 _GS_RETRIES: Final = "retry_limit_seconds=60"
-"""# limit: for how long requests to Google's store are tried again; its own default is 15 minutes."""
+"""# limit: how long requests to Google's store are retried; its default is 15 minutes."""
 
 
 class Location:
-    """A folder. Names are relative to it, with slashes. Pickles. What fails raises TargetError in one line.
+    """A folder. Names are relative to it, with slashes. Can be pickled. Failures raise TargetError in one line.
 
     `uri`: an absolute path, or the URL without its query. `query`: the options in it.
     """
@@ -43,15 +43,15 @@ class Location:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this machine."""
+        """Whether it is a folder on this machine."""
         return isinstance(self._files, fs.LocalFileSystem)
 
     def path_of(self, name: str) -> str:
-        """What readers of tables are given to open a file."""
+        """The path or URL with which readers of tables open a file."""
         return self._at(name) if self.is_local else f"{self.uri}/{name}"
 
     def s3_options(self) -> dict[str, str]:
-        """What the URL says of an S3 store, in the words of the library object_store; nothing for other places."""
+        """The options of an S3 store in the URL, with the names of the library object_store; empty for other locations."""
         return s3_options(self._files, self._with_query(self.uri)) if self._files.type_name == "s3" else {}
 
     def at(self, name: str) -> "Location":
@@ -62,35 +62,35 @@ class Location:
         return f"{uri}?{self.query}" if self.query else uri
 
     def make(self, folder: str = "") -> None:
-        """Make a folder with all above it, if it does not exist."""
+        """Create a folder and its parents if they do not exist."""
         with _told(self.uri):
             self._make(self._at(folder))
 
     def exists(self, name: str = "") -> bool:
-        """Whether there is such a file or folder."""
+        """Whether the file or folder exists."""
         with _told(self.uri):
             return bool(self._files.get_file_info(self._at(name)).type != fs.FileType.NotFound)
 
     def size_of(self, name: str) -> int:
-        """Bytes in a file."""
+        """The size of a file in bytes."""
         with _told(self.uri):
             return int(self._files.get_file_info(self._at(name)).size)
 
     def folders(self, folder: str) -> list[str]:
-        """Names of the folders in a folder, without those above."""
+        """Names of the folders in a folder, without its path."""
         with _told(self.uri):
             found = self._files.get_file_info(fs.FileSelector(self._at(folder), allow_not_found=True))
         return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
 
     def list(self, folder: str, *, below: bool = False) -> list[str]:
-        """Names of the files in a folder, with `below` also of those in its folders, sorted; none if it does not exist.
+        """Names of the files in a folder, with `below` also in its subfolders, sorted; empty if it does not exist.
 
-        Files that are being written, or were when their process was killed, are not among them.
+        Unfinished files are left out.
         """
         return [name for name in self._list(folder, below=below) if not name.endswith(UNFINISHED)]
 
     def clear_unfinished(self, folder: str) -> None:
-        """Delete the files in a folder that killed processes left unfinished. Only while nobody else writes there."""
+        """Delete unfinished files of killed processes in a folder. Call it only while nothing else writes there."""
         for name in self._list(folder, below=False):
             if name.endswith(UNFINISHED):
                 self.delete(name)
@@ -102,14 +102,14 @@ class Location:
         return sorted(info.path[start:] for info in found if info.type == fs.FileType.File)
 
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """Bytes of each file in a folder and those in it, by name."""
+        """Sizes in bytes of the files in a folder and its subfolders, by name."""
         with _told(self.uri):
             found = self._files.get_file_info(fs.FileSelector(self._at(folder), allow_not_found=True, recursive=True))
         start = len(self._root) + 1
         return {info.path[start:]: int(info.size) for info in found if info.type == fs.FileType.File}
 
     def open_read(self, name: str) -> pa.NativeFile:
-        """A file to read at random places."""
+        """Open a file for random access."""
         with _told(self.uri):
             return self._files.open_input_file(self._at(name))
 
@@ -120,7 +120,7 @@ class Location:
             return self._files.open_output_stream(self._at(name))
 
     def read(self, name: str) -> bytes | None:
-        """A whole file; None if it does not exist."""
+        """Read a file; None if it does not exist."""
         if self._is_store:
             return self._store.read(self._at(name))
         try:
@@ -130,7 +130,7 @@ class Location:
             return None
 
     def write(self, name: str, data: bytes) -> None:
-        """A whole file: afterwards it is there with this content, or as it was."""
+        """Write a file atomically: after a failure it has its previous content."""
         if self._is_store:
             self._store.write(self._at(name), data)
             return
@@ -141,9 +141,9 @@ class Location:
         self.move(temporary, name)
 
     def create(self, name: str, data: bytes) -> bool:
-        """A whole file, if there is none of that name yet; one of two that try at once makes it. Whether it is there now, with this content.
+        """Create a file if the name is not taken; of two concurrent calls one succeeds. Returns whether it now exists with this content.
 
-        Raises MissingPackage too: object stores need a package for it.
+        Also raises MissingPackage, because object stores need a package for it.
         """
         try:
             with _told(self.uri):
@@ -165,7 +165,7 @@ class Location:
         self.move_to(name, self, to)
 
     def move_to(self, name: str, other: "Location", to: str) -> None:
-        """Move a file to another folder of the same file system; what had that name there is gone."""
+        """Move a file to another folder of the same file system; an existing file of that name is replaced."""
         with _told(self.uri):
             final = other._at(to)  # noqa: SLF001  another of our own kind
             folder = final.rpartition("/")[0]
@@ -175,7 +175,7 @@ class Location:
                 _sync(folder)
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file if it exists."""
         try:
             with _told(self.uri):
                 self._files.delete_file(self._at(name))
@@ -183,7 +183,7 @@ class Location:
             pass
 
     def delete_folder(self, folder: str) -> None:
-        """Delete a folder with all in it, if it is there."""
+        """Delete a folder and its contents if it exists."""
         if self.is_local:
             shutil.rmtree(self._at(folder), ignore_errors=True)
         elif self.exists(folder):
@@ -201,7 +201,7 @@ class Location:
         return self._objects
 
     def _make(self, folder: str) -> None:
-        if not self._is_store:  # which has none: what stands for one is an object of its own
+        if not self._is_store:  # object stores have no folders; a marker object may stand for one
             self._files.create_dir(folder, recursive=True)
 
     def _at(self, name: str) -> str:
@@ -210,7 +210,7 @@ class Location:
 
 @contextmanager
 def telling(uri: str) -> Iterator[None]:
-    """Turns what goes wrong with files of a target, also that one is gone or is no Parquet, into a TargetError of one line."""
+    """Turns errors with a target's files, including missing and invalid ones, into a TargetError of one line."""
     try:
         yield
     except pa.ArrowInvalid as error:
@@ -234,14 +234,14 @@ class _told:  # noqa: N801  reads as a clause
 
 
 def reason_of(error: Exception) -> str:
-    """What went wrong, in a few words: those of the system where it has a number for it."""
+    """The reason of an error in a few words: the system's text if it has an error number."""
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def split_url(target: str) -> tuple[str, str]:
-    """A target's absolute path or URL, and the query of the URL."""
+    """Split a target into its absolute path or URL, and the query of the URL."""
     scheme, separator, rest = target.partition("://")
     if not separator:
         return os.path.abspath(target), ""
@@ -295,11 +295,11 @@ def _sync(path: str) -> None:
 
 
 def open_lock(location: Location, name: str) -> IO[Any]:
-    """A local file, open for reading and writing, made if it does not exist: to be locked."""
+    """A local file to be locked, open for reading and writing, created if it does not exist."""
     path = location.path_of(name)
     try:
         with _told(location.uri):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+", encoding="utf-8")
-    except FileNotFoundError:  # nothing was to be there: this is a file system where no folder can be made
+    except FileNotFoundError:  # the folder did not exist and cannot be created on this file system
         raise TargetError(f"{location.uri}: cannot create a folder there") from None

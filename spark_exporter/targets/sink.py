@@ -96,7 +96,7 @@ class Sink(Protocol):
         ...
 
     def strays(self, ledger: Ledger) -> list[str]:
-        """Files that no commit names, but that readers who look at names take for rows."""
+        """Files that belong to no commit, but that readers which list the folder would read."""
         ...
 
     def compact(self, target: Committing, ledger: Ledger, before: date) -> Compaction:

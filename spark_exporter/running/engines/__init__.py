@@ -1,4 +1,4 @@
-"""What carries a plan out: each engine calls `range_files.write_range` for every range, somewhere."""
+"""Engines carry out a plan: each calls `range_files.write_range` for every range, in a process of its own."""
 
 import importlib.util
 from collections.abc import Callable
@@ -14,9 +14,9 @@ def open_engine(
     workers: int | None = None,
     warn: Callable[[str], None] = lambda _note: None,
 ) -> Engine:
-    """The engine of that name. Without one it is Spark where there is a master, or Java and the package; else the local one.
+    """The engine of that name. Without a name: Spark if there is a master, or if Java and pyspark are installed; otherwise the local engine.
 
-    What nobody asked for by name starts no JVM for little: see `SparkEngine`. `warn` is told what keeps it waiting. Raises ExportError, MissingPackage.
+    An engine that was not requested by name does not start a JVM for a small export (see `SparkEngine`). `warn` is called while it waits. Raises ExportError, MissingPackage.
     """
     if name not in {"spark", "local", None}:
         raise ExportError(f"unknown engine {name}: use spark or local")

@@ -11,9 +11,9 @@ _DEFERRED: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM that come meanwhile come at its end. For seconds at most: who has pressed Ctrl-C waits.
+    """Delivers SIGINT and SIGTERM when the block ends. Use it for a few seconds at most: somebody who has pressed Ctrl-C is waiting.
 
-    Only the main thread is interrupted by signals; in another one there is nothing to do.
+    Only the main thread is interrupted by signals; in other threads it has no effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

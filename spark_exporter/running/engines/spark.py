@@ -1,9 +1,9 @@
 """The Spark engine: each range is a task, written by `write_range` in a Python worker of an executor.
 
-Spark schedules, and tries again what dies: a worker, an executor, a node. No row passes through the JVM. A task gives its result twice: as
-its return value, which the driver has when the whole job is done, and as an addition to an accumulator, which it has when the task is done.
-So what is written is committed while other ranges are still being written. Spark counts the additions of each task's one good attempt only, and
-results are taken once; files of other attempts have names of their own in staging, and go with it.
+Spark schedules the tasks and retries them if a worker, executor or node fails. Rows do not pass through the JVM. A task returns its result twice:
+as its return value, which the driver receives when the whole job is done, and as an accumulator update, which it receives when the task is done.
+So written ranges are committed while others are still being written. Spark applies only the updates of each task's successful attempt, and each
+result is used once. Files of other attempts have different names in staging and are deleted with it.
 
 Executors need the same Python with this package, the segments at the same paths, and the target.
 """
@@ -42,21 +42,21 @@ except ImportError:
         "the Spark engine requires the package pyspark: pip install 'headrace-appliance[export]'; or use --engine local"
     ) from None
 
-_SMALL_BYTES: Final = 256 << 20  # limit: the local engine has read it sooner than a JVM has started
-_ATTEMPTS: Final = 4  # limit: what clusters have by default; Spark alone on a machine would not try again
+_SMALL_BYTES: Final = 256 << 20  # limit: the local engine reads a log this small before a JVM has started
+_ATTEMPTS: Final = 4  # limit: the default of clusters; in local mode Spark would not retry
 _REPORT_S: Final = 0.2
 _CANCEL_S: Final = 20.0
 _SETTLED_S: Final = 1.0
 _FIRST_EXECUTOR_S: Final = 60.0
-_SILENT_S: Final = 10.0  # limit: waited for executors without a word
+_SILENT_S: Final = 10.0  # limit: how long to wait for executors before warning
 _JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""It has next to nothing to do here; the cores belong to the workers."""
+"""JVM options: the JVM has little to do here, the cores are for the workers."""
 
 
 class SparkEngine:
     """Spark on this machine, or on a cluster. The session is started with the first ranges to write, and stopped by `close`.
 
-    In a process that has a SparkContext already (a notebook, spark-submit) that one is used and left as it was.
+    In a process that already has a SparkContext (a notebook, spark-submit), that one is used and not stopped.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class SparkEngine:
         is_default: bool = False,
         warn: Callable[[str], None] = lambda _note: None,
     ) -> None:
-        """`master`: as Spark knows it; None: this machine. `workers`: ranges at a time; None: as many as there are cores.
+        """`master`: Spark's master URL; None: this machine. `workers`: ranges at a time; None: one per core.
 
-        `is_default`: nobody asked for Spark, so what is small is left to the local engine, and `name` then says so. `warn` is told if a cluster keeps
-        us waiting. Raises MissingPackage.
+        `is_default`: Spark was not requested, so small exports use the local engine, and `name` is then the local engine's. `warn` is called while a
+        cluster keeps us waiting. Raises MissingPackage.
         """
         self.name = "local" if is_default else "spark"
         self._master = master
@@ -83,11 +83,11 @@ class SparkEngine:
         self._opened_at = 0.0
         self._has_executors = False
         with java_for_spark():
-            pass  # what is missing is said before anything is made
+            pass  # report missing packages before anything is created
 
     @property
     def workers(self) -> int:
-        """How many ranges at a time. Of a cluster it is known only when it has been asked for executors."""
+        """How many ranges are written at a time. For a cluster it is known once executors have been requested."""
         if self._asked_workers is not None:
             return self._asked_workers
         if _find_context() is None and _is_local(self._master):
@@ -95,14 +95,14 @@ class SparkEngine:
         context = self._open()
         try:
             return self._count_cores(context)
-        except Py4JError:  # which cannot say more: what it would ask is gone
+        except Py4JError:  # which has no details: the session that it would ask is gone
             said = _last_error(self._log) if self._log is not None else None
             raise ExportError(f"Spark ({self._master}) failed: {said or 'its session has ended'}") from None
 
     def write(
         self, ranges: Sequence[ByteRange], task: WriteTask, report: Callable[[int], None]
     ) -> Iterator[RangeResult]:
-        """See `Engine.write`. Raises ExportError if Spark gives up."""
+        """See `Engine.write`. Raises ExportError if the Spark job fails."""
         if not ranges:
             return
         if sum(each.size_bytes for each in ranges) < self._least_bytes:
@@ -114,12 +114,12 @@ class SparkEngine:
         try:
             yield from job.results(report, lambda: self._look_for_executors(context))
         finally:
-            # Nobody may write any more when staging is cleared.
+            # No task may still write when staging is deleted.
             if job.is_running and not job.cancel():
                 self.close()
 
     def check_paths(self, segments: Sequence[Segment], target: Location) -> None:
-        """See `Engine.check_paths`. Starts the session, if it is on a cluster."""
+        """See `Engine.check_paths`. Starts the session if there is a cluster."""
         if _find_context() is None and _is_local(self._master):
             return
         context = self._open()
@@ -127,7 +127,7 @@ class SparkEngine:
             check_shared_paths(segments, target, lambda probe: self._run_probe(context, probe))
 
     def _run_probe(self, context: SparkContext, probe: PathProbe) -> Iterator[str]:
-        """Runs the probe on every worker: a task for each core, so that each executor gets some."""
+        """Runs the probe on every worker: one task per core, so that each executor gets some."""
         cores = self._count_cores(context)
         tasks = context.parallelize(range(cores), cores).mapPartitions(_ProbeTask(probe))
         answers: list[str] = []
@@ -150,7 +150,7 @@ class SparkEngine:
             yield _read_answer(answer)
 
     def close(self) -> None:
-        """Stop the session, if it is ours, and its JVM."""
+        """Stop the session and its JVM if this engine started them."""
         context, self._context = self._context, None
         if context is not None and self._is_ours:
             _stop(context)
@@ -170,10 +170,10 @@ class SparkEngine:
         return self._context
 
     def _start(self) -> SparkContext:
-        # Workers are to find the packages that this process has.
+        # Workers must find the same packages as this process.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = self._configuration()
-        # What the JVM has to say is for no one, unless it fails to start.
+        # The JVM's output is only of interest if it fails to start.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the session
         try:
             if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None:  # noqa: SLF001  launched by others
@@ -182,7 +182,7 @@ class SparkEngine:
                 before = os.environ.get("JAVA_HOME")
                 os.environ["JAVA_HOME"] = str(java_home)
                 try:
-                    # A JVM that is left while it starts cannot tell us where it is, and stays for ever.
+                    # A JVM abandoned during its start cannot report its port, and would never end.
                     with deferred_signals():
                         gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log})  # type: ignore[no-untyped-call]
                 finally:
@@ -195,10 +195,10 @@ class SparkEngine:
 
     def _configuration(self) -> SparkConf:
         conf = SparkConf().setAppName("headrace export").set("spark.ui.showConsoleProgress", "false")
-        # Workers keep what they free for the next row group: a tenth of their time went into pages given back and asked for again.
+        # Workers keep freed memory for the next row group: returning pages and faulting them in again cost a tenth of their time.
         conf.set("spark.executorEnv.MIMALLOC_PURGE_DELAY", "20000")
         if self._master is None and "PYSPARK_GATEWAY_PORT" in os.environ:
-            return conf  # spark-submit has said where
+            return conf  # spark-submit has set the master
         if not _is_local(self._master):
             assert self._master is not None
             return conf.setMaster(self._master)
@@ -217,7 +217,7 @@ class SparkEngine:
         return conf
 
     def _count_cores(self, context: SparkContext) -> int:
-        """The cores of the cluster, once executors have come and no more do."""
+        """The cores of the cluster, once its executors have registered and no more follow."""
         began = changed = time.monotonic()
         cores = 0
         while time.monotonic() - began < _FIRST_EXECUTOR_S:
@@ -231,12 +231,12 @@ class SparkEngine:
         return max(1, cores)
 
     def _look_for_executors(self, context: SparkContext) -> None:
-        """See whether there are any, until there are; say so where that takes long. Spark itself would wait for ever, without a word."""
+        """Wait until there are executors, and warn if that takes long. Spark itself would wait forever without a message."""
         if not self._has_executors:
             try:
                 self._has_executors = len(_executors(context)) > 1
             except (Py4JError, OSError):
-                return  # it has died: who waits for it says so
+                return  # it has died: the waiting call reports that
             if self._opened_at and time.monotonic() - self._opened_at > _SILENT_S and not self._has_executors:
                 self._warn(
                     f"{context.master} has not allocated an executor yet; waiting (check that a worker has enough free cores and memory)"
@@ -245,7 +245,7 @@ class SparkEngine:
 
 
 class _Job:
-    """One run of Spark over a list of ranges."""
+    """One Spark job over a list of ranges."""
 
     def __init__(self, context: SparkContext, ranges: Sequence[ByteRange], task: WriteTask) -> None:
         self._context = context
@@ -254,18 +254,18 @@ class _Job:
         self._gathered: Accumulator[list[str]] = context.accumulator([], _Gathered())
         self._returned: list[str] = []
         self._error: Exception | None = None
-        # One range a task, in the order of the log: Spark begins tasks in theirs, so that commits can follow.
+        # One range per task, in log order: Spark starts tasks in order, so that commits can follow.
         self._tasks = context.parallelize(list(ranges), len(ranges)).mapPartitions(_RangeWriter(task, self._gathered))
         self._thread = InheritableThread(target=self._run, name="spark-job", daemon=True)
         self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether tasks may still be at it."""
+        """Whether tasks may still be running."""
         return self._thread.is_alive()
 
     def results(self, report: Callable[[int], None], look: Callable[[], None]) -> Iterator[RangeResult]:
-        """Each range's result as soon as it is there. `look` is called meanwhile."""
+        """Yields each range's result as soon as it is complete. `look` is called meanwhile."""
         done, taken = 0, 0
         left = dict(self._sizes)
         while left:
@@ -291,7 +291,7 @@ class _Job:
         self._thread.join()
 
     def cancel(self) -> bool:
-        """Have tasks stopped. Whether they have, before long."""
+        """Cancel the tasks. Returns whether they stopped soon."""
         until = time.monotonic() + _CANCEL_S
         try:
             self._context.cancelJobGroup(self._group)
@@ -313,7 +313,7 @@ class _Job:
 
 
 class _ProbeTask:
-    """The task that runs the probe on a worker. Pickles."""
+    """The task that runs the probe on a worker. Can be pickled."""
 
     def __init__(self, probe: PathProbe) -> None:
         self._probe = probe
@@ -322,12 +322,12 @@ class _ProbeTask:
         try:
             yield json.dumps({"name": self._probe.run()})
         except ExportError as error:
-            # Told, not raised: another worker that Spark would try might see it.
+            # Returned, not raised: Spark would retry on another worker, which might have access.
             yield json.dumps({"refused": str(error), "kind": type(error).__name__})
 
 
 class _RangeWriter:
-    """What a task does. Pickles."""
+    """The body of a task. Can be pickled."""
 
     def __init__(self, task: WriteTask, gathered: "Accumulator[list[str]]") -> None:
         self._task = task
@@ -338,14 +338,14 @@ class _RangeWriter:
             try:
                 said: dict[str, Any] = write_range(byte_range, self._task).as_json()
             except DamagedRecords as error:
-                said = {"refused": str(error)}  # it will not get better: no other attempt
+                said = {"refused": str(error)}  # a retry would fail, too
             text = json.dumps(said)
             self._gathered.add([text])
             yield text
 
 
 class _Gathered(AccumulatorParam[list[str]]):
-    """A list that tasks add to."""
+    """An accumulator: a list to which tasks append."""
 
     def zero(self, value: list[str]) -> list[str]:  # noqa: ARG002  Spark's signature
         return []
@@ -375,12 +375,12 @@ def _find_context() -> SparkContext | None:
 
 
 def _executors(context: SparkContext) -> list[Any]:
-    """The driver's own is among them."""
+    """Includes the driver's own."""
     return list(context._jsc.sc().statusTracker().getExecutorInfos())  # noqa: SLF001  the only way to see them
 
 
 def _count_running(context: SparkContext) -> int:
-    """Tasks, also those of jobs that have been cancelled."""
+    """The running tasks, including those of cancelled jobs."""
     return sum(int(each.numRunningTasks()) for each in _executors(context))
 
 
@@ -393,7 +393,7 @@ def _stop(context: SparkContext) -> None:
     process = getattr(gateway, "proc", None)
     if gateway is not None and process is not None:
         gateway.shutdown()  # type: ignore[no-untyped-call]
-        process.stdin.close()  # which the JVM takes as its end
+        process.stdin.close()  # the JVM ends when its standard input ends
         process.wait()
         _forget_gateway()
 
@@ -415,7 +415,7 @@ def _local_cores(master: str | None) -> int:
 
 
 def _given_options() -> str:
-    """What the user has set for Spark: PYSPARK_SUBMIT_ARGS, and the file in SPARK_CONF_DIR."""
+    """The user's settings for Spark: PYSPARK_SUBMIT_ARGS and the file in SPARK_CONF_DIR."""
     said = " ".join(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))
     try:
         with open(os.path.join(os.environ["SPARK_CONF_DIR"], "spark-defaults.conf"), encoding="utf-8") as file:
@@ -425,7 +425,7 @@ def _given_options() -> str:
 
 
 def _told(error: Exception) -> ExportError:
-    """Ours again, if it was raised in a worker; else what Spark says of it in one line."""
+    """The original error if it is one of ours, raised in a worker; otherwise Spark's message in one line."""
     text = str(error)
     ours = re.findall(r"^(?:.*: )?spark_exporter\.errors\.(\w+): (.*)$", text, re.MULTILINE)
     if ours:
@@ -442,7 +442,7 @@ def _told(error: Exception) -> ExportError:
 
 
 def _last_error(log: IO[bytes]) -> str | None:
-    """What the JVM said last that looks like a reason."""
+    """The JVM's last output that looks like a reason."""
     log.seek(0)
     lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
     said = [line for line in lines if re.search(r"(Exception|Error|ERROR)\b", line) and not line.startswith("at ")]

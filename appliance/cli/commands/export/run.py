@@ -282,10 +282,11 @@ def _print_plan(request: "ExportRequest", workers: int | None) -> None:
 
 def _print_summary(request: "ExportRequest", engine: "Engine", done: "Summary") -> None:
     rate = done.log_bytes / 1048576 / done.seconds if done.seconds else 0.0
+    speed = f", {rate:,.0f} MiB/s" if rate >= 1 else ""  # of a small export, a speed tells nothing
     print(
         f"{request.target}: {counted(done.rows, 'row')} of {counted(done.records, 'record')}, {done.log_bytes:,} bytes of log "
         f"({done.start:,} to {done.end:,}) into {counted(done.files, 'file')} of {done.file_bytes:,} bytes, {counted(done.commits, 'commit')}, "
-        f"{done.seconds:.1f} s, {rate:.0f} MiB/s ({engine.name})"
+        f"{done.seconds:.1f} s{speed} ({engine.name})"
     )
     if done.damaged:
         print(f"{counted(done.damaged, 'damaged place')} of the log written to quarantine", file=sys.stderr)
