@@ -205,7 +205,7 @@ def _acl_files(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
                 f"choose a longer one: headrace acl add {account.access_key}",
             )
     admins = [account.access_key for account in rules.accounts.values() if account.is_admin]
-    yield SecurityFinding(f"{len(rules.accounts)} accounts, of which admins: {', '.join(admins) or 'none'}")
+    yield SecurityFinding(f"accounts: {len(rules.accounts)}; admin accounts: {', '.join(admins) or 'none'}")
 
 
 def _files(configuration: Configuration) -> Iterator[SecurityFinding]:

@@ -1,1 +1,1 @@
-"""Tables that rows go to, in three formats, and who may write to them."""
+"""The tables that rows are written to, in three formats, and the lock on them."""

@@ -1,7 +1,7 @@
 """Delta tables, with deltalake (no Java).
 
-The files are in the table's folder as any Delta writer lays them; a commit adds them to the log together with an application transaction, whose
-version is how far the broker's log has come. Delta does not refuse the same transaction twice, so the version is looked at before.
+The files are in the table's folder, as with any Delta writer. A commit adds them to the table's log together with an application transaction whose
+version is the exported physical offset. Delta accepts the same transaction twice, so the version is checked before.
 """
 
 import json
@@ -36,7 +36,7 @@ _DATE: Final = pa.field(DATE_COLUMN, pa.date32())
 
 
 class DeltaSink:
-    """A Delta table, or with a table per topic a folder of them."""
+    """A Delta table, or a folder of Delta tables if each topic has its own."""
 
     format = "delta"
 
@@ -55,7 +55,7 @@ class DeltaSink:
             self._options["AWS_ALLOW_HTTP"] = "true"
 
     def open(self, spec: TargetSpec) -> None:
-        """Look whether what is there is our kind of table."""
+        """Check that an existing table has our columns."""
         if spec.layout.has_topic_folders:
             self.dropped = frozenset({"topic"})
             self._partition_by = ["topic", DATE_COLUMN]
@@ -67,20 +67,20 @@ class DeltaSink:
                 raise TargetMismatch(f"the Delta table {self.work.uri} has different columns; export to another target")
 
     def find_end(self, broker_name: str) -> int | None:
-        """The application's transaction. With many tables only the manifests know."""
+        """The version of the application transaction. None with several tables: the manifests have it."""
         if self._has_many:
             return None
         table = self._find("")
         return None if table is None else table.transaction_version(_app_id(broker_name))
 
     def moves(self, commit: Commit) -> list[Move]:
-        """Into the tables' folders."""
+        """The moves into the tables' folders."""
         return [(file.staged, self._folder(file.table), file.name) for file in commit.files] + [
             (file.staged, self._folder(QUARANTINE_TABLE), file.name) for file in commit.quarantine
         ]
 
     def has_begun(self, commit: Commit) -> bool:
-        """Whether one of its tables has it."""
+        """Whether one of the commit's tables contains it."""
         tables = {file.table for file in commit.files} | ({QUARANTINE_TABLE} if commit.quarantine else set())
         return any(self._has(name, commit) for name in tables)
 
@@ -96,7 +96,7 @@ class DeltaSink:
             self._commit(QUARANTINE_TABLE, commit, commit.quarantine, QUARANTINE, [])
         by_table: dict[str, list[WrittenFile]] = defaultdict(list)
         if not self._has_many:
-            by_table[""] = []  # its transaction moves on also where no row was wanted
+            by_table[""] = []  # its transaction advances even if no row was selected
         for file in commit.files:
             by_table[file.table].append(file)
         for name, files in by_table.items():
@@ -131,7 +131,7 @@ class DeltaSink:
             raise TargetError(f"{self._uri(name)}: {_first_line(error)}") from None
 
     def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """What Delta says is in the tables."""
+        """All rows, as Delta reads them."""
         for name, table in self._tables(ledger):
             with telling(self._uri(name)):
                 dataset = table.to_pyarrow_dataset()
@@ -139,7 +139,7 @@ class DeltaSink:
                 yield from dataset.scanner(columns=there).to_batches()
 
     def file_sizes(self, ledger: Ledger) -> list[int]:
-        """What Delta says: its compaction is not in our manifests."""
+        """The files according to Delta: its own compaction is not in our manifests."""
         return [
             size
             for _, table in self._tables(ledger)
@@ -152,7 +152,7 @@ class DeltaSink:
         return 0 if table is None else int(table.to_pyarrow_dataset().count_rows())
 
     def strays(self, ledger: Ledger) -> list[str]:  # noqa: ARG002  what Delta's log does not name is not read
-        """There are none."""
+        """Empty: readers use the table's metadata, not file names."""
         return []
 
     def compact(self, target: Committing, ledger: Ledger, before: date) -> Compaction:  # noqa: ARG002  Delta has its own log
@@ -169,7 +169,7 @@ class DeltaSink:
         return Compaction(partitions, files_before, files_after)
 
     def _tables(self, ledger: Ledger) -> "Iterator[tuple[str, DeltaTable]]":
-        """Those of messages that are there."""
+        """The existing tables of messages."""
         for name in sorted({file.table for file in ledger.live_files()[0]} | (set() if self._has_many else {""})):
             table = self._find(name)
             if table is not None:

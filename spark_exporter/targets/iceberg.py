@@ -1,10 +1,10 @@
 """Iceberg tables, with pyiceberg (no Java).
 
-The progress of each broker's log is written in the same commit as the files, twice: in the snapshot's summary, and in the table's properties,
-which outlive snapshots that expire.
+The progress of each broker's log is written in the same commit as the files, in two places: the snapshot's summary, and the table's properties,
+which remain when snapshots expire.
 
     TARGET                                     a folder: the catalog is catalog.db in it, the table `headrace.messages`
-    CATALOG_URI[?warehouse=URI]#NAMESPACE.TABLE      any catalog that pyiceberg knows by its URI (sqlite:///…, http://…, thrift://…)
+    CATALOG_URI[?warehouse=URI]#NAMESPACE.TABLE      any catalog that pyiceberg supports by URI (sqlite:///…, http://…, thrift://…)
 """
 
 import contextlib
@@ -44,13 +44,13 @@ except ImportError:
     ) from None
 
 EXPORTED: Final = "headrace.exported."
-"""Of the table's properties and snapshot summaries: with a broker's name behind it, the physical offset up to which its log is in the table."""
+"""Prefix of keys in the table's properties and snapshot summaries. With a broker's name appended: the physical offset up to which its log is in the table."""
 
-# It warns of each column whose statistics we do not write, once a file.
+# It warns about each column without statistics, once per file.
 logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
 
 _TRIES: Final = 5
-"""# limit: of one commit, where other writers are faster."""
+"""# limit: attempts of one commit while other writers change the table."""
 
 _FOLDER_TABLE: Final = "headrace.messages"
 
@@ -82,7 +82,7 @@ class IcebergSink:
             uri, _, warehouse = uri.partition("?warehouse=")
             properties = {"uri": uri, **({"warehouse": warehouse} if warehouse else {})}
         self._catalog = self._load(properties)
-        # Left to the collector, its connections to a database draw a warning each (Python 3.13).
+        # Connections to a database that are left to the garbage collector cause warnings (Python 3.13).
         weakref.finalize(self, self._catalog.close)
         self._has_many = False
         self._group_by_topic = False
@@ -93,10 +93,10 @@ class IcebergSink:
             return load_catalog("headrace", **properties)
 
     def open(self, spec: TargetSpec) -> None:
-        """Make the main table if it does not exist, and look whether it has our columns."""
+        """Create the main table if it does not exist, and check its columns."""
         self._group_by_topic = spec.layout.has_topic_folders
         self._has_many = spec.layout.table_per_topic
-        # With a table for each topic it is only the place where they are.
+        # With a table per topic, it only gives the tables' location.
         is_typed = bool(spec.body) and not self._has_many
         schema = TableBodies(BodySchema(spec.body) if spec.body and is_typed else None).schema_of(MAIN_TABLE)
         table = self._make(self._name, schema)
@@ -106,20 +106,20 @@ class IcebergSink:
             raise TargetMismatch(f"{self._target}: the table has different columns; export to another target")
 
     def find_work(self) -> Location | None:
-        """Where `_export` is, if the main table is there. Makes nothing."""
+        """The folder of `_export` if the main table exists. Creates nothing."""
         try:
             return Location(_as_path(self._load_table(self._name).location()))
         except NoSuchTableError:
             return None
 
     def find_end(self, broker_name: str) -> int | None:
-        """The table's properties. With many tables only the manifests know."""
+        """The value in the table's properties. None with several tables: the manifests have it."""
         if self._has_many:
             return None
         return _exported(self._load_table(self._name), broker_name)
 
     def moves(self, commit: Commit) -> list[Move]:
-        """Into the tables' folders."""
+        """The moves into the tables' folders."""
         tables = {name: self._make(self._table_name(name), self.bodies.schema_of(name)) for name in _by_table(commit)}
         moves = [move for name, files in _by_table(commit).items() for move in _moves(tables[name], files)]
         if commit.quarantine:
@@ -127,7 +127,7 @@ class IcebergSink:
         return moves
 
     def has_begun(self, commit: Commit) -> bool:
-        """Whether one of its tables has it."""
+        """Whether one of the commit's tables contains it."""
         tables = [self._make(self._table_name(name), self.bodies.schema_of(name)) for name in _by_table(commit)]
         if commit.quarantine:
             tables.append(self._make(self._name + "_dlq", QUARANTINE))
@@ -137,7 +137,7 @@ class IcebergSink:
         """Move the files into the tables' folders, then commit each table."""
         if commit.quarantine:
             self._commit(self._name + "_dlq", QUARANTINE, commit, commit.quarantine, staging)
-        # The mark of the one table moves on also where no row was wanted.
+        # The offset of a single table advances even if no row was selected.
         for table, files in {**({} if self._has_many else {MAIN_TABLE: []}), **_by_table(commit)}.items():
             self._commit(self._table_name(table), self.bodies.schema_of(table), commit, files, staging)
 
@@ -155,7 +155,7 @@ class IcebergSink:
         )
 
     def _try_commit(self, table: Table, commit: Commit, files: Sequence[WrittenFile]) -> bool:
-        """Whether the table has taken it. False: another writer was faster; it may have been a run that published the same commit."""
+        """Returns False if another writer was faster, possibly a run that published the same commit."""
         properties = {f"{EXPORTED}{commit.broker_name}": str(commit.end)}
         try:
             with self._told(), table.transaction() as transaction:
@@ -172,7 +172,7 @@ class IcebergSink:
         return True
 
     def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """What Iceberg says is in the tables."""
+        """All rows, as Iceberg reads them."""
         for name in self._names(ledger).values():
             with self._told():
                 table = self._load_table(name)
@@ -181,7 +181,7 @@ class IcebergSink:
                 yield from (batch.select(there) for batch in scan.to_arrow_batch_reader())
 
     def file_sizes(self, ledger: Ledger) -> list[int]:
-        """What the catalog says: compaction is not in our manifests."""
+        """The files according to the catalog: compaction is not in our manifests."""
         sizes: list[int] = []
         for name in self._names(ledger).values():
             with self._told():
@@ -196,11 +196,11 @@ class IcebergSink:
             return 0
 
     def strays(self, ledger: Ledger) -> list[str]:  # noqa: ARG002  what the catalog does not name is not read
-        """There are none."""
+        """Empty: readers use the table's metadata, not file names."""
         return []
 
     def compact(self, target: Committing, ledger: Ledger, before: date) -> Compaction:
-        """One snapshot a partition: the merged file in, the small ones out."""
+        """One snapshot per partition, which replaces the small files by the merged one."""
         partitions = files_before = files_after = 0
         for topic, name in self._names(ledger).items():
             table = self._load_table(name)
@@ -271,7 +271,7 @@ class IcebergSink:
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """Catalogs raise what their libraries do: said in one line."""
+        """Turns the errors of catalogs' libraries into a TargetError of one line."""
         try:
             yield
         except (NoSuchTableError, TargetError, NamespaceAlreadyExistsError, TableAlreadyExistsError):
@@ -284,7 +284,7 @@ class IcebergSink:
 
 
 def _without_retries(table: Table) -> Table:
-    """A table whose commits fail if it has changed since it was loaded. By itself pyiceberg would add the files to what has become of it, where they may be already."""
+    """A table whose commits fail if it has changed since it was loaded. By default pyiceberg would add the files to the changed table, which may already contain them."""
     table.metadata.properties["commit.retry.num-retries"] = "0"
     return table
 
@@ -311,7 +311,7 @@ def _as_path(location: str) -> str:
 
 
 def _small_partitions(table: Table, before: date) -> list[list[Any]]:
-    """The scan tasks of small files, by partition, of those with more than one whose day is over."""
+    """The scan tasks of small files by partition, for partitions of past days with more than one small file."""
     day = next(at for at, field in enumerate(table.spec().fields) if field.name == "store_day")
     epoch = date(1970, 1, 1)
     partitions: dict[Any, list[Any]] = defaultdict(list)
@@ -325,7 +325,7 @@ def _small_partitions(table: Table, before: date) -> list[list[Any]]:
 
 
 def _described(file: Any) -> WrittenFile:
-    """A data file of the catalog as `merge_files` wants it: its name says where in the log it begins."""
+    """A data file of the catalog as `merge_files` expects it: its name contains the offset of its first record."""
     name = file.file_path.rpartition("/")[2]
     numbers = [int(part) for part in name.removesuffix(".parquet").split("-") if part.isdecimal()]
     first, last = numbers[-2:]

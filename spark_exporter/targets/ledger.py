@@ -1,18 +1,18 @@
 """Ledger: the target's specification, its commits, and its pending commit.
 
-    _export/target.json                  how it was made: format, schema version, layout, choice of records
-    _export/bodies/<20 digits>.json      with inferred bodies: the JSON Schema, or null, of each topic that was met then
-    _export/manifests/<20 digits>.json   one for each commit: ranges, files, and how far each broker's log has come
+    _export/target.json                  its specification: format, schema version, layout, choice of records
+    _export/bodies/<20 digits>.json      with inferred bodies: the JSON Schema, or null, of each topic found at that time
+    _export/manifests/<20 digits>.json   one per commit: ranges, files, and the progress of each broker's log
     _export/pending/<20 digits>.json     a commit that has been decided and is being published
-    _export/staging/<token>-<run>/       files that no reader sees
+    _export/staging/<token>-<run>/       files that readers do not see
 
-A commit is decided when the pending file of its number has been made: all its files are whole and durable in staging by then. Publishing it (moving
-files, the table's own commit) can be done again from any point, and so it is by the next run if this one dies. Afterwards the manifest of that number is
-made, and then the pending file deleted.
+A commit is decided once the pending file with its number exists; all its files are complete and durable in staging by then. Publishing it (moving
+files, the table's own commit) can be repeated from any point, and the next run does so if this one crashes. Afterwards the manifest with that number
+is created, then the pending file is deleted.
 
-None of these files is ever changed, and each is made only if there is none of that name (`Location.create`). So a number is taken once, whoever
-tries: a run that was paused while another one continued finds its number taken. A pending file whose number has a manifest means nothing: such a
-run has made it, which had slept past the manifest.
+None of these files is ever changed, and each is created only if its name is not taken (`Location.create`). So each number is used once: a run that was
+paused while another one continued finds its number taken. A pending file whose number has a manifest is ignored: it was created by a run that was
+paused until after the manifest had been created.
 """
 
 import json
@@ -32,7 +32,7 @@ from spark_exporter.writing.range_result import RangeResult, WrittenFile
 FOLDER: Final = "_export"
 _TARGET: Final = f"{FOLDER}/target.json"
 _BODIES: Final = f"{FOLDER}/bodies"
-_FIRST_BODIES: Final = f"{FOLDER}/bodies.json"  # all of them, in targets that were made before there were numbers
+_FIRST_BODIES: Final = f"{FOLDER}/bodies.json"  # targets of older versions have one file for all
 _PENDING: Final = f"{FOLDER}/pending"
 _MANIFESTS: Final = f"{FOLDER}/manifests"
 STAGING: Final = f"{FOLDER}/staging"
@@ -41,7 +41,7 @@ _LONGEST: Final = 200  # limit: an error is one line
 
 @dataclass(frozen=True, slots=True)
 class TargetSpec:
-    """How a target was made. What does not agree with it is not written into it."""
+    """The specification of a target, set when it is created. Exports with other options are refused."""
 
     format: str
     layout: Layout
@@ -50,15 +50,15 @@ class TargetSpec:
     all_properties: bool = False
     schema_version: int = SCHEMA_VERSION
     body: dict[str, Any] | None = None
-    """Of typed bodies their JSON Schema, or `{"topics": …}` with one for each topic; an empty one: each topic's is inferred. None: bodies stay as they are."""
+    """Typed bodies: their JSON Schema, or `{"topics": …}` with one per topic; empty: each topic's schema is inferred. None: bodies are not parsed."""
 
     @property
     def infers_bodies(self) -> bool:
-        """Whether each topic's schema is found out when it is met."""
+        """Whether the schema of each topic is inferred from its first messages."""
         return self.body is not None and not self.body
 
     def as_json(self) -> dict[str, Any]:
-        """For `target.json`."""
+        """The content of `target.json`."""
         return {**asdict(self), "layout": self.layout.as_json(), "choice": self.choice.as_json()}
 
     @classmethod
@@ -72,7 +72,7 @@ class TargetSpec:
 class Progress:
     """How far one broker's log has been exported: `first` to `end`.
 
-    The last good record is at `last_record` (-1: none) and has the store timestamp `last_store_ms`: so the next run knows the log again.
+    The last good record is at `last_record` (-1: none) and has the store timestamp `last_store_ms`. By them the next run recognizes the log.
     """
 
     first: int
@@ -83,7 +83,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class ExportedRange:
-    """One range that was read: `end` is where it landed."""
+    """A range that was read; `end` is where its last record ended."""
 
     segment: int
     start: int
@@ -96,12 +96,12 @@ class ExportedRange:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit. `progress` holds all brokers of the target, so that the last manifest says it all."""
+    """A commit. `progress` has all brokers of the target, so that the last manifest is sufficient."""
 
     number: int
     run: str
     kind: str
-    """`export`, `compact`, or one of those that only take a number: `fence`, `rollback`."""
+    """`export`, `compact`, or a commit without files that only takes a number: `fence`, `rollback`."""
     broker_name: str
     progress: dict[str, Progress]
     ranges: tuple[ExportedRange, ...] = ()
@@ -111,7 +111,7 @@ class Commit:
     """Files that are no longer part of the table, by table and name."""
     time_ms: int = 0
     token: int = 0
-    """That of the run's lock (`TargetLock`): it never falls from one commit to the next."""
+    """The token of the run's lock (`TargetLock`); it never decreases from one commit to the next."""
 
     @property
     def has_files(self) -> bool:
@@ -120,7 +120,7 @@ class Commit:
 
     @classmethod
     def without_files(cls, kind: str, last: "Commit | None", run: str, token: int) -> Self:
-        """The commit after the last one that changes nothing but the number of the next."""
+        """A commit after the last one that changes nothing but takes a number."""
         return cls(
             last.number + 1 if last else 1,
             run,
@@ -133,7 +133,7 @@ class Commit:
 
     @property
     def end(self) -> int:
-        """How far the broker's log has been exported with it."""
+        """How far the broker's log is exported once this commit is published."""
         return self.progress[self.broker_name].end if self.broker_name in self.progress else 0
 
     @classmethod
@@ -146,7 +146,7 @@ class Commit:
         progress: dict[str, Progress],
         results: list[RangeResult],
     ) -> Self:
-        """The commit of neighbouring ranges, with the progress that it makes."""
+        """A commit of consecutive ranges, with the resulting progress."""
         before = progress.get(broker_name)
         last = next((each for each in reversed(results) if each.last_record >= 0), None)
         made = Progress(
@@ -172,7 +172,7 @@ class Commit:
         )
 
     def as_json(self) -> bytes:
-        """For the manifest."""
+        """The content of the manifest."""
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod
@@ -192,18 +192,18 @@ class Commit:
 
 
 class Ledger:
-    """The `_export` folder of a target. To be written by whoever holds the target's lock; who has lost it without knowing does no harm."""
+    """The `_export` folder of a target. Written by the holder of the target's lock; a run that lost the lock without noticing does no harm."""
 
     def __init__(self, work: Location) -> None:
         self._work = work
 
     def read_spec(self) -> dict[str, Any] | None:
-        """How the target was made; None if it does not exist yet."""
+        """The target's specification as JSON; None if it does not exist yet."""
         data = self._work.read(_TARGET)
         return None if data is None else self._parsed(_TARGET, data, json.loads)
 
     def find_spec(self) -> TargetSpec | None:
-        """The same, understood. Raises TargetMismatch if the target has another schema version."""
+        """The target's specification; None if it does not exist yet. Raises TargetMismatch if the target has another schema version."""
         made = self.read_spec()
         if made is None:
             return None
@@ -214,7 +214,7 @@ class Ledger:
         return TargetSpec.from_json(made)
 
     def check_spec(self, spec: TargetSpec) -> bool:
-        """Whether the target has been made; raises TargetMismatch if it was made otherwise."""
+        """Whether the target exists. Raises TargetMismatch if it was created with another specification."""
         found = self.read_spec()
         if found is None:
             return False
@@ -226,14 +226,14 @@ class Ledger:
         return True
 
     def write_spec(self, spec: TargetSpec) -> None:
-        """Remember how the target is made. Raises TargetMismatch if another run has made it otherwise in the meantime."""
+        """Store the target's specification. Raises TargetMismatch if another run has created it with a different one in the meantime."""
         if not self._work.create(_TARGET, json.dumps(spec.as_json(), indent=1).encode()):
             self.check_spec(spec)
 
     def read_bodies(self, spec: TargetSpec) -> TableBodies:
-        """The schemas of typed bodies, as far as they are known.
+        """The known schemas of typed bodies.
 
-        A target that is there says them itself: the same schema given again may name its properties in another order.
+        An existing target's own schemas are used: the same schema may be given again with its properties in another order.
         """
         made = self.read_spec()
         body = spec.body if made is None else made.get("body")
@@ -246,7 +246,7 @@ class Ledger:
         )
 
     def read_inferred(self) -> dict[str, dict[str, Any] | None]:
-        """The schemas of the topics that have been met."""
+        """The schemas of the topics found so far."""
         return self._inferred(self._work.list(_BODIES))
 
     def _inferred(self, names: list[str]) -> dict[str, dict[str, Any] | None]:
@@ -258,7 +258,7 @@ class Ledger:
         return known
 
     def add_inferred(self, found: dict[str, dict[str, Any] | None]) -> None:
-        """Remember the schemas of topics. They do not change any more: of those that are known already the old ones count."""
+        """Store the schemas of topics. They are final: the schema of a known topic is not replaced."""
         while True:
             names = self._work.list(_BODIES)
             known = self._inferred(names)
@@ -268,8 +268,8 @@ class Ledger:
                 return
 
     def read_pending(self) -> Commit | None:
-        """The commit that has been decided and is not finished: a run is at it, or died over it."""
-        # order: a pending file that means nothing was made after its manifest.
+        """The commit that is decided but not finished: a run is publishing it, or crashed while doing so."""
+        # order: a pending file to be ignored was created after its manifest.
         names = self._work.list(_PENDING)
         finished = self._last_number()
         for name in names:
@@ -279,7 +279,7 @@ class Ledger:
         return None
 
     def decide(self, commit: Commit) -> bool:
-        """From here on the commit will be published, by this run or the next. False: another run has taken its number."""
+        """Decide a commit: from here on it will be published, by this run or the next. Returns False if another run has taken its number."""
         name = _pending(commit.number)
         if not self._work.create(name, commit.as_json()):
             return False
@@ -289,7 +289,7 @@ class Ledger:
         return True
 
     def finish(self, commit: Commit) -> bool:
-        """The commit has been published, or `commit` is what has come of its number. False: another run has made something else of it."""
+        """Record that a commit is published, or what its number was used for instead. Returns False if another run has used the number differently."""
         is_so = self._work.create(_manifest(commit.number), commit.as_json())
         if is_so:
             self._work.delete(_pending(commit.number))
@@ -305,12 +305,12 @@ class Ledger:
         return _number(names[-1]) if names else 0
 
     def commits(self) -> Iterator[Commit]:
-        """All commits, the first one first."""
+        """All commits, in order."""
         for name in self._names():
             yield self._read(name)
 
     def live_files(self) -> tuple[list[WrittenFile], list[WrittenFile]]:
-        """The files of messages and of quarantine that make the target now."""
+        """The current files of the target: of messages and of quarantine."""
         files: dict[str, WrittenFile] = {}
         quarantine: dict[str, WrittenFile] = {}
         for commit in self.commits():
@@ -325,7 +325,7 @@ class Ledger:
         self._work.delete_folder(_staging(run, token))
 
     def clear_left(self, token: int) -> None:
-        """Delete what runs before the one of this token have left. Only when none of them can commit any more."""
+        """Delete what runs with smaller tokens have left. Call it only when none of them can commit any more."""
         for each in self._work.folders(STAGING):
             if each < f"{token:020}":
                 self._work.delete_folder(f"{STAGING}/{each}")

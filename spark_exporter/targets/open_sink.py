@@ -1,4 +1,4 @@
-"""Creates the sink of a table format. Each format imports its package only then."""
+"""Creates the sink of a table format, and imports its package only then."""
 
 from spark_exporter.errors import ExportError, TargetError
 from spark_exporter.targets.sink import Sink

@@ -13,7 +13,7 @@ from spark_exporter.targets.sink import Sink
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What was made as `spec` says, opened."""
+    """An open target and its specification."""
 
     spec: TargetSpec
     sink: Sink
@@ -21,7 +21,7 @@ class Target:
 
 
 def open_target(target: str) -> Target:
-    """The target of an earlier export. Raises TargetError if there is none."""
+    """Open the target of an earlier export. Raises TargetError if there is none."""
     found = find_target(target)
     if found is None:
         raise TargetError(f"{target} is not an export target: nothing was exported there")
@@ -29,7 +29,7 @@ def open_target(target: str) -> Target:
 
 
 def find_target(target: str) -> Target | None:
-    """The same; None if there is none. Makes nothing."""
+    """Open the target of an earlier export; None if there is none. Creates nothing."""
     check_reachable(target)
     if "#" in target:
         return _find_in_catalog(target)
@@ -48,7 +48,7 @@ def _find_in_catalog(target: str) -> Target | None:
 
     file = target.partition("#")[0].removeprefix("sqlite:///").partition("?")[0]
     if target.startswith("sqlite:///") and not Path(file).exists():
-        return None  # whoever connects to such a catalog makes it
+        return None  # connecting to such a catalog would create it
     sink = IcebergSink(target)
     work = sink.find_work()
     if work is None:
@@ -63,7 +63,7 @@ def _find_in_catalog(target: str) -> Target | None:
 
 
 def find_known_end(target: str, spec: TargetSpec, broker_name: str) -> int | None:
-    """How far a broker's log is in a target; None if it does not exist yet. Raises TargetMismatch if it was made otherwise. Makes nothing."""
+    """How far a broker's log is in a target; None if the target does not exist yet. Raises TargetMismatch if it has another specification. Creates nothing."""
     found = find_target(target)
     if found is None:
         return None

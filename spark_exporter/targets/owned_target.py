@@ -1,8 +1,8 @@
 """OwnedTarget: a target owned by one run. Completes pending work of earlier runs, and makes this run's commits.
 
-On entering, the lock is taken; what a run that died had decided is published; and a run that may still be alive, though its lock has expired, is shut out:
-a commit without files takes the number that it would have to take (`fence`). Then what it has staged is of no use to it, and deleted. Should it wake
-up, it ends at its next commit, whatever it was about to do.
+On entering, the lock is taken, and a commit that a crashed run had decided is published. A run that may still be alive although its lock has expired is
+fenced off: a commit without files takes the number that it would have to use (`fence`). Then its staged files are deleted. If it resumes, it fails at
+its next commit.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from spark_exporter.targets.target_lock import TargetLock
 
 
 class OwnedTarget:
-    """Used as a context. Raises TargetBusy if another run has the target, on entering or later."""
+    """A context manager. Raises TargetBusy if another run owns the target, on entering or later."""
 
     def __init__(self, sink: Sink, ledger: Ledger, run: str, command: str) -> None:
         self.run = run
@@ -28,12 +28,12 @@ class OwnedTarget:
 
     @property
     def token(self) -> int:
-        """That of the lock, for commits."""
+        """The token of the lock, for commits."""
         return self._lock.token
 
     @property
     def staging(self) -> Location:
-        """Where this run's files are written."""
+        """The folder to which this run writes its files."""
         return self._ledger.staging(self.run, self.token)
 
     def __enter__(self) -> Self:
@@ -54,11 +54,11 @@ class OwnedTarget:
             self._lock.__exit__(kind, error, trace)
 
     def check(self) -> None:
-        """Raises TargetBusy if it is known that another run has taken the target over."""
+        """Raises TargetBusy if another run is known to have taken over the target."""
         self._lock.check()
 
     def last(self) -> Commit | None:
-        """The last commit. Raises TargetBusy if it is one of a run that came after this one."""
+        """The last commit. Raises TargetBusy if it was made by a later run."""
         self.check()
         last = self._ledger.last()
         if last is not None and last.token > self.token:
@@ -66,7 +66,7 @@ class OwnedTarget:
         return last
 
     def commit(self, commit: Commit) -> None:
-        """Decide, publish, finish. Raises TargetError if files are not where workers have said; nothing is decided then."""
+        """Decide, publish and finish a commit. Raises TargetError if files reported by workers are missing; nothing is decided then."""
         self.check()
         files = {file.staged: file.size_bytes for file in (*commit.files, *commit.quarantine)}
         there = self.staging.sizes() if files else {}
@@ -83,7 +83,7 @@ class OwnedTarget:
         try:
             self._sink.publish(commit, self.staging)
         except TargetError:
-            self._lock.confirm()  # who continued after us may have finished it, and changed the table since
+            self._lock.confirm()  # a later run may have finished it, and changed the table since
             raise
         fault_point(f"{commit.kind}.published")
         if not self._ledger.finish(commit):
@@ -102,7 +102,7 @@ class OwnedTarget:
     def _recover(self) -> None:
         self._finish_pending()
         while self._lock.was_abandoned and not self._fence():
-            self._finish_pending()  # it has decided one more in the meantime
+            self._finish_pending()  # it has decided another one in the meantime
         self._lock.was_abandoned = False
         self._ledger.clear_left(self.token)
 
@@ -125,12 +125,12 @@ class OwnedTarget:
         self._ledger.finish(pending)
 
     def _is_published(self, commit: Commit) -> bool:
-        """Whether the table itself says so. What has become of the commit's files since is its own affair."""
+        """Whether the table itself contains the commit. What happened to its files since does not matter."""
         said = self._sink.find_end(commit.broker_name) if commit.kind == "export" else None
         return said is not None and said >= commit.end
 
     def _withdraw(self, commit: Commit, staging: Location, lost: list[str]) -> None:
-        """Make a decided commit as if it had not been, because its files are gone. Its ranges will be exported again."""
+        """Roll back a decided commit whose files are lost. Its ranges will be exported again."""
         if self._sink.has_begun(commit):
             raise TargetError(
                 f"{self._sink.work.uri}: commit {commit.number} can be neither completed nor rolled back: {lost[0]} and {len(lost) - 1} other "

@@ -10,12 +10,12 @@ _DEAD_STATES: Final = frozenset("ZXx")
 
 
 def describe_this_process() -> dict[str, Any]:
-    """This process, for a lock."""
+    """A description of this process, to be stored in a lock."""
     return {**_here(), "pid": os.getpid(), "started": _start_of(os.getpid())}
 
 
 def is_surely_dead(owner: dict[str, Any]) -> bool:
-    """Whether a process that described itself is gone. False where this cannot be seen: on another machine, in another container, after a restart."""
+    """Whether the described process has ended. False if that cannot be determined: on another machine, in another container, after a reboot."""
     here = _here()
     if any(owner.get(name) != value for name, value in here.items()):
         return False
@@ -27,16 +27,16 @@ def _here() -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
         "boot": _BOOT_ID.read_text(encoding="ascii").strip(),
-        # Containers of one machine have one boot id, and each its own processes.
+        # Containers on one machine share the boot id, but have their own process ids.
         "pid_namespace": os.readlink("/proc/self/ns/pid"),
     }
 
 
 def _start_of(pid: int) -> int | None:
-    """When a process was started, in ticks since the machine was; None: there is none, or only its remains."""
+    """When a process was started, in ticks since boot; None if it does not exist or is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    state, *fields = text.rpartition(")")[2].split()  # the name before may hold anything
+    state, *fields = text.rpartition(")")[2].split()  # the name before it may contain any character
     return None if state in _DEAD_STATES else int(fields[18])

@@ -1,11 +1,11 @@
-"""Plain Parquet: files in folders, and manifests that say which of them are the table.
+"""Plain Parquet: files in folders, and manifests that list the table's files.
 
     [<topic>/][topic=…/]dt=…/part-….parquet      rows
     _quarantine/part-….parquet                   damage
 
-Files are moved here out of staging, each by one rename, so a reader that only looks at names sees whole files, and after a commit exactly
-those of the manifests. While a commit is being published it may see some of its files and not yet others; never a row twice. Compaction is
-the exception: for a moment the new file is there and the old ones still are.
+Files are moved here from staging, each by one rename. So a reader that lists the folders sees only complete files, and after a commit exactly
+those in the manifests. While a commit is being published it may see only some of its files, but never a row twice. Compaction is
+the exception: for a moment the new file and the old ones exist.
 """
 
 from collections import defaultdict
@@ -41,26 +41,26 @@ class ParquetSink:
         self.bodies = TableBodies()
 
     def open(self, spec: TargetSpec) -> None:
-        """Nothing to reach but the folder."""
-        # As in any Hive layout, what the folder says is not in the files.
+        """Nothing to check but the folder."""
+        # As in any Hive layout, the files do not contain the columns in the folder's name.
         self.dropped = frozenset({"topic"}) if spec.layout.has_topic_folders else frozenset()
 
     def find_end(self, broker_name: str) -> int | None:  # noqa: ARG002  the manifests know
-        """The manifests are the table."""
+        """None: the manifests have it."""
         return None
 
     def moves(self, commit: Commit) -> list[Move]:
-        """To where readers look."""
+        """The moves to the folders that readers list."""
         return [(file.staged, self.work, _name(file)) for file in commit.files] + [
             (file.staged, self.work, _quarantine_name(file)) for file in commit.quarantine
         ]
 
     def has_begun(self, commit: Commit) -> bool:
-        """Whether a compaction has begun to delete the small files."""
+        """Whether a compaction has started to delete the small files."""
         return not all(self.work.exists(_removed_name(name)) for name in commit.removed)
 
     def publish(self, commit: Commit, staging: Location) -> None:
-        """Move the files to where readers look."""
+        """Move the files to the folders that readers list."""
         move_staged(commit, staging, self.moves(commit))
         for name in commit.removed:
             self.work.delete(_removed_name(name))
@@ -72,7 +72,7 @@ class ParquetSink:
             yield from _read(self.work, file, columns)
 
     def file_sizes(self, ledger: Ledger) -> list[int]:
-        """Those of the files in the manifests."""
+        """The sizes of the files in the manifests."""
         return [file.size_bytes for file in ledger.live_files()[0]]
 
     def count_quarantined(self, ledger: Ledger) -> int:
@@ -84,7 +84,7 @@ class ParquetSink:
             )
 
     def strays(self, ledger: Ledger) -> list[str]:
-        """Parquet files that are in no manifest, nor being published."""
+        """Parquet files that are neither in a manifest nor being published."""
         there = {name for name in self.work.list("", below=True) if name.endswith(".parquet")}
         pending = ledger.read_pending()
         files, quarantine = ledger.live_files()
@@ -94,7 +94,7 @@ class ParquetSink:
         return sorted(name for name in there - known if not name.startswith(f"{FOLDER}/"))
 
     def compact(self, target: Committing, ledger: Ledger, before: date) -> Compaction:
-        """One commit a partition: the merged file in, the small ones out."""
+        """One commit per partition, which replaces the small files by the merged one."""
         files, _ = ledger.live_files()
         partitions: dict[Partition, list[WrittenFile]] = defaultdict(list)
         for file in files:
@@ -109,7 +109,7 @@ class ParquetSink:
             folder = small[0].name.rpartition("/")[0]
             is_group = bool(group_of(small[0].name))
             merged = [
-                # The run's name in it: logs of other brokers have records at the same offsets.
+                # The name contains the run, because logs of other brokers have records at the same offsets.
                 replace(
                     file,
                     name=f"{folder}/{name_in_group(f'{target.run}-{file.name}', partition.topic if is_group else None)}",

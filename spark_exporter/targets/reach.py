@@ -1,7 +1,7 @@
 """Checks in a separate process whether a target behind a URL is reachable within REACHED_WITHIN_S.
 
-The libraries of object stores try for minutes, hear no signals meanwhile, and may abort the process: here that is a child's affair, which is killed when its
-time is over. `python -m spark_exporter.targets.reach TARGET` is that child.
+The libraries of object stores retry for minutes, ignore signals meanwhile, and may abort the process. So a child process tries first, and is killed after
+the timeout: `python -m spark_exporter.targets.reach TARGET`.
 """
 
 import json
@@ -15,13 +15,13 @@ from spark_exporter.errors import ExportError, TargetError
 from spark_exporter.storage.location import Location, split_url
 
 REACHED_WITHIN_S: Final = 30.0
-"""# limit: for how long the first answer of a store or catalog is waited for."""
+"""# limit: timeout of the first response of a store or catalog."""
 
 _reached: Final[set[str]] = set()
 
 
 def check_reachable(target: str) -> None:
-    """Raises an ExportError in one line if a target is behind a URL and does not answer in time. Asks once in a process. Can be interrupted."""
+    """Raises an ExportError in one line if a target behind a URL does not respond in time. Checks once per process. Can be interrupted."""
     catalog, _, warehouse = target.partition("#")[0].partition("?warehouse=")
     if "#" in target and warehouse:
         check_reachable(warehouse)
@@ -72,7 +72,7 @@ def _ask(target: str) -> None:
 
 
 def main() -> None:
-    """The child: prints what went wrong, as JSON."""
+    """The child process: prints the error as JSON."""
     kind = said = ""
     try:
         _ask(sys.argv[1])

@@ -13,22 +13,22 @@ from spark_exporter.targets.ledger import Commit, Ledger, TargetSpec
 from spark_exporter.writing.body_schema import TableBodies
 
 Move = tuple[str, Location, str]
-"""A staged file's name in staging, and the folder and name where it belongs."""
+"""A staged file's name in staging, and its final folder and name."""
 
 
 class Committing(Protocol):
-    """The run that compacts, as its sink needs it: see `OwnedTarget`."""
+    """The interface of a compacting run that its sink uses: see `OwnedTarget`."""
 
     run: str
 
     @property
     def token(self) -> int:
-        """For commits."""
+        """The token for commits."""
         ...
 
     @property
     def staging(self) -> Location:
-        """Where merged files are written."""
+        """The folder for merged files."""
         ...
 
     def last(self) -> Commit | None:
@@ -36,13 +36,13 @@ class Committing(Protocol):
         ...
 
     def commit(self, commit: Commit) -> None:
-        """Decide, publish, finish."""
+        """Decide, publish and finish a commit."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What compacting came to."""
+    """The result of compacting."""
 
     partitions: int = 0
     files_before: int = 0
@@ -52,9 +52,9 @@ class Compaction:
 class Sink(Protocol):
     """A target of one format.
 
-    `work`: the folder in which `_export` is. `dropped`: columns that files of this format do not have, as the partition says them.
-    `bodies`: what bodies are typed with; whoever opens the sink sets it, before anything is published.
-    All raise TargetError in one line if what holds the tables cannot be reached or does not fit.
+    `work`: the folder that contains `_export`. `dropped`: columns that files of this format do not have because the partition implies them.
+    `bodies`: the schemas of typed bodies; set by the opener of the sink before anything is published.
+    All methods raise TargetError in one line if the tables cannot be reached or do not match.
     """
 
     format: str
@@ -64,31 +64,31 @@ class Sink(Protocol):
     bodies: TableBodies
 
     def open(self, spec: TargetSpec) -> None:
-        """Look whether the target can be reached and is what we think. Changes nothing."""
+        """Check that the target can be reached and matches. Changes nothing."""
         ...
 
     def find_end(self, broker_name: str) -> int | None:
-        """How far the table itself says that a broker's log is in it; None if it cannot say and the manifests are to be asked."""
+        """How far a broker's log is in the table, according to the table itself; None if only the manifests have it."""
         ...
 
     def moves(self, commit: Commit) -> list[Move]:
-        """Where a commit's files go. Makes tables that are missing."""
+        """The moves of a commit's files. Creates missing tables."""
         ...
 
     def has_begun(self, commit: Commit) -> bool:
-        """Whether a commit whose files are gone has done what cannot be taken back."""
+        """Whether a commit whose files are lost has already changed the table irrevocably."""
         ...
 
     def publish(self, commit: Commit, staging: Location) -> None:
-        """Make a commit's rows visible. Must do what is left to do if it was begun before, and nothing if it was done."""
+        """Make a commit's rows visible. Completes a publication that was started before; does nothing if it was completed."""
         ...
 
     def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All rows of messages, of all tables, as a reader of the format sees them. Columns that a table does not have are skipped."""
+        """All rows of messages of all tables, as a reader of the format sees them. Columns that a table does not have are left out."""
         ...
 
     def file_sizes(self, ledger: Ledger) -> list[int]:
-        """Bytes of each file that now holds rows of messages."""
+        """The size of each current file of messages."""
         ...
 
     def count_quarantined(self, ledger: Ledger) -> int:
@@ -100,12 +100,12 @@ class Sink(Protocol):
         ...
 
     def compact(self, target: Committing, ledger: Ledger, before: date) -> Compaction:
-        """Put the small files of each partition before a day together. What readers see does not change."""
+        """Merge the small files of each partition before a day. Readers see the same rows."""
         ...
 
 
 def move_staged(commit: Commit, staging: Location, moves: Sequence[Move]) -> None:
-    """Move staged files to where they belong. Those that are gone have been moved before, or are just being moved by the run that continued."""
+    """Move staged files to their final places. Missing ones have been moved before, or are being moved by a later run."""
     for staged, folder, name in moves:
         try:
             if staging.exists(staged):
@@ -120,14 +120,14 @@ def move_staged(commit: Commit, staging: Location, moves: Sequence[Move]) -> Non
 
 
 def find_lost(moves: Sequence[Move], staging: Location) -> list[str]:
-    """The names of files that are neither staged nor where they belong."""
+    """The names of files that are neither in staging nor in their final places."""
     staged = staging.sizes()
     return [name for each, folder, name in moves if each not in staged and not folder.exists(name)]
 
 
 def withdraw(moves: Sequence[Move], staging: Location, confirm: Callable[[], None]) -> None:
-    """Delete a commit's files. `confirm` raises if the target is no longer ours: then others may have made files of the same names."""
-    for staged, _, _ in moves:  # order: what is staged could still be moved by a run that has slept
+    """Delete a commit's files. `confirm` raises if the target is no longer ours: then another run may have created files of the same names."""
+    for staged, _, _ in moves:  # order: staged files could still be moved by a run that was paused
         staging.delete(staged)
     for _, folder, name in moves:
         confirm()

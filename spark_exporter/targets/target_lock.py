@@ -1,12 +1,12 @@
 """TargetLock: one run at a time on a target, each with its own token, greater than that of every earlier run.
 
-On a disk it is a lock of the kernel's on `_export/lock`, free as soon as its holder is gone, however it went. Elsewhere:
+On a disk it is a kernel lock on `_export/lock`, which is released when its holder ends for whatever reason. Elsewhere:
 
-    _export/owners/<20 digits>.json      the run that has this token; the greatest one has the target
+    _export/owners/<20 digits>.json      the run with this token; the run with the greatest token owns the target
 
-Such a file is made only if there is none of that name (`Location.create`), so of runs that begin at once one gets the token. Its owner writes it
-again every LEASE_S / 4; one that has not been written for LEASE_S, or whose process is dead on this machine, has lost the target to whoever comes. It may
-still be alive and not know it: `was_abandoned` then says that what it might yet commit has to be shut out (`owned_target`).
+Such a file is created only if its name is not taken (`Location.create`), so only one of several concurrent runs gets a token. Its owner rewrites it
+every LEASE_S / 4. If it has not been written for LEASE_S, or its process has ended on this machine, the next run may take over the target. The old owner
+may still be alive: then `was_abandoned` is set, and it must be fenced off (`owned_target`).
 """
 
 import fcntl
@@ -25,18 +25,18 @@ from spark_exporter.targets.owner_process import describe_this_process, is_surel
 LOCK: Final = "_export/lock"
 OWNERS: Final = "_export/owners"
 LEASE_S: Final = 600.0
-"""# limit: for how long an owner may be silent, where its death cannot be seen. Clocks of machines must not differ by nearly as much."""
+"""# limit: how long an owner may be silent if its death cannot be detected. The clocks of machines must differ by much less."""
 _JOIN_S: Final = 60.0
 
 
 class TargetLock:
-    """The lock, taken when the context is entered. Raises TargetBusy, which says who has it.
+    """The lock, taken when the context is entered. Raises TargetBusy, which names the owner.
 
-    `token`: this run's; set on entering. `was_abandoned`: the run before has not left by itself, and may be alive; whoever has shut it out sets this to False.
+    `token`: this run's, set on entering. `was_abandoned`: the previous run did not release the lock and may be alive; set it to False once that run is fenced off.
     """
 
     def __init__(self, work: Location, run: str, command: str, known_token: Callable[[], int] = lambda: 0) -> None:
-        """`known_token`: asked for the token of the target's last commit; a target may have been copied without its locks."""
+        """`known_token`: returns the token of the target's last commit, because a target may have been copied without its locks."""
         self.token = 0
         self.was_abandoned = False
         self._work = work
@@ -57,12 +57,12 @@ class TargetLock:
         return self
 
     def check(self) -> None:
-        """Raises TargetBusy if another run has taken the target over. Costs nothing; what it has not noticed yet, the ledger will."""
+        """Raises TargetBusy if another run is known to have taken over the target. Costs nothing; otherwise the ledger detects it."""
         if self._taken_over is not None:
             raise self._taken_over
 
     def confirm(self) -> None:
-        """The same, and asks the store."""
+        """The same, but reads the owner files."""
         self.check()
         if self._file is None and self._greatest() != self.token:
             raise TargetBusy(_who(self._work, _read(self._work, self._greatest()) or {}))
@@ -71,16 +71,16 @@ class TargetLock:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            # The next token is made of the last commit's: a run without a commit leaves the target as it was.
+            # The next token is derived from the last commit's: a run without a commit leaves the target unchanged.
             self._file.truncate(0)
             self._file.close()
             return
         self._left.set()
         self._renewer.join(_JOIN_S)
         if self._renewer.is_alive():
-            return  # the store does not answer: the lease ends by itself
+            return  # the store does not respond: the lease expires by itself
         if self._greatest() == self.token:
-            # Not deleted, because tokens never go back. Who could not shut out the run before leaves that to the next one.
+            # Not deleted, because tokens never decrease. If the previous run could not be fenced off, the next run does it.
             self._write(left=not self.was_abandoned)
         else:
             self._work.delete(_name(self.token))
@@ -108,14 +108,14 @@ class TargetLock:
             before = self._greatest()
             owner = _read(self._work, before)
             if owner is None and before:
-                continue  # a run with a greater token has just cleared it away
+                continue  # a run with a greater token has just deleted it
             if owner is not None and _is_there(owner, self._lease_s):
                 raise TargetBusy(_who(self._work, owner))
             self.token = max(before, self._known_token()) + 1
             if not self._work.create(_name(self.token), self._record(left=False)):
                 continue
             ignores = self._work.create(_name(self.token), b"{}")
-            # Who has slept since it looked may have made a token that was cleared away long ago, or is again.
+            # A run that was paused since it listed the owners may have created a token that was used and deleted long ago.
             if self._greatest() == self.token:
                 if not ignores:
                     break
@@ -138,7 +138,7 @@ class TargetLock:
                     return
                 self._write(left=False)
             except ExportError:
-                continue  # the store may answer again before the lease ends
+                continue  # the store may respond again before the lease expires
 
     def _write(self, *, left: bool) -> None:
         self._work.write(_name(self.token), self._record(left=left))
@@ -155,7 +155,7 @@ class TargetLock:
 
 
 def read_owner(work: Location) -> str | None:
-    """What the run that is on the target says of itself, in JSON; None: there is none. Takes no lock, which would keep a run out."""
+    """The current owner's description of itself (JSON); None if there is none. Takes no lock, so that no run is refused because of it."""
     if work.is_local:
         owner = _parsed((work.read(LOCK) or b"").decode())
         return json.dumps(owner) if "pid" in owner and not is_surely_dead(owner) else None
@@ -174,7 +174,7 @@ def _read(work: Location, token: int) -> dict[str, Any] | None:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """What an owner has written, which may have died over it."""
+    """Read an owner's file, which may be incomplete if the owner crashed."""
     try:
         owner = json.loads(text)
     except ValueError:

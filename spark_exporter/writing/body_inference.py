@@ -1,10 +1,10 @@
 """Infers a JSON Schema for the bodies of each topic from its first messages.
 
-It walks the ranges that are about to be exported and decodes only records of topics that are not known yet, up to SAMPLES of each. What it finds
-is kept with the target and does not change any more, so whatever is exported again gives the same columns. The schema lets bodies say more.
+Scans the ranges that are about to be exported and decodes only records of unknown topics, up to SAMPLES of each. The result is
+stored with the target and does not change any more, so a repeated export produces the same columns. The schema allows additional properties.
 
-Of a name with values of several kinds the most frequent kind counts; an object with more than MOST_NAMES names is a map. A topic of which less than half
-of the bodies are JSON objects has no schema.
+If a name has values of several kinds, the most frequent kind is used; an object with more than MOST_NAMES names is a map. A topic has no schema if
+less than half of its bodies are JSON objects.
 """
 
 from collections import Counter
@@ -20,13 +20,13 @@ from spark_exporter.reading.range_scan import ByteRange, RangeScan, ScanOptions
 
 SAMPLES: Final = 1000
 MOST_NAMES: Final = 200
-"""# limit: more columns than that help nobody."""
+"""# limit: more columns would not be useful."""
 
 _DEEPEST: Final = 8
-_STEP: Final = 16 << 20  # limit: so much is walked before topics that have been seen often enough are skipped
+_STEP: Final = 16 << 20  # limit: bytes scanned before topics with enough samples are skipped
 
 Found = dict[str, dict[str, Any] | None]
-"""A JSON Schema for each topic; None: its bodies are no JSON objects."""
+"""A JSON Schema per topic; None if its bodies are not JSON objects."""
 
 
 def infer_bodies(ranges: Sequence[ByteRange], options: ScanOptions, known: frozenset[str]) -> Found:
@@ -51,7 +51,7 @@ def infer_bodies(ranges: Sequence[ByteRange], options: ScanOptions, known: froze
 
 
 def infer_schema(bodies: Sequence[bytes]) -> dict[str, Any] | None:
-    """The schema of some bodies; None if they are no JSON objects."""
+    """The schema of some bodies; None if they are not JSON objects."""
     samples = _Samples()
     for body in bodies:
         samples.take(body)
@@ -71,14 +71,14 @@ def _schemas(samples: Mapping[str, "_Samples"]) -> Found:
 
 @dataclass(slots=True)
 class _Seen:
-    """The values seen at one place of the bodies."""
+    """Statistics on the values at one place of the bodies."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     names: dict[str, "_Seen"] = field(default_factory=dict)
     items: "_Seen | None" = None
 
     def take(self, value: object) -> None:
-        """One more value. Null says nothing."""
+        """Add a value. Null is ignored."""
         if isinstance(value, bool):
             self.kinds["boolean"] += 1
         elif isinstance(value, int):
@@ -98,7 +98,7 @@ class _Seen:
                 self.names.setdefault(name, _Seen()).take(each)
 
     def absorb(self, other: "_Seen") -> None:
-        """What the other has seen too."""
+        """Add another's statistics."""
         self.kinds.update(other.kinds)
         for name, each in other.names.items():
             self.names.setdefault(name, _Seen()).absorb(each)
@@ -107,7 +107,7 @@ class _Seen:
             self.items.absorb(other.items)
 
     def schema(self, depth: int = 0) -> dict[str, Any] | None:
-        """None if nothing can be said of it."""
+        """The schema; None if it cannot be inferred."""
         kinds = Counter(self.kinds)
         if kinds["number"]:
             kinds["number"] += kinds.pop("integer", 0)
@@ -134,7 +134,7 @@ class _Seen:
         taken: set[str] = set()
         for name in sorted(self.names):
             said = self.names[name].schema(depth + 1)
-            if said is not None and name.lower() not in taken:  # engines that do not mind case would mix them up
+            if said is not None and name.lower() not in taken:  # they are the same column in engines that ignore case
                 taken.add(name.lower())
                 properties[name] = said
         if not properties:
@@ -151,7 +151,7 @@ class _Samples:
     seen: _Seen = field(default_factory=_Seen)
 
     def take(self, body: Any) -> None:
-        """One more body."""
+        """Add a body."""
         self.bodies += 1
         try:
             value = msgspec.json.decode(body)
@@ -162,7 +162,7 @@ class _Samples:
             self.seen.take(value)
 
     def schema(self) -> dict[str, Any] | None:
-        """That of a whole body."""
+        """The schema of a whole body."""
         if 2 * self.objects < self.bodies or not self.objects:
             return None
         found = self.seen.schema()

@@ -1,20 +1,20 @@
 """Converts a JSON Schema to the type of a column: bodies that are JSON objects become structs.
 
     schema = BodySchema({"type": "object", "properties": {"id": {"type": "integer"}}})
-    batch, unfit = schema.type_bodies(batch)        the column `body_json` behind the others
+    batch, unfit = schema.type_bodies(batch)        adds the column `body_json` at the end
 
-Nothing that a body says is lost. Of each row:
+No data of a body is lost. For each row:
 
-    fits                        `body_json` says it all, `body` is null
-    says more than the schema   `body_json` has what the schema knows, `body` the whole (only where the schema lets it)
-    does not fit                `body_json` is null, `body` the whole; such rows are counted
+    matches                     `body_json` has all of it, `body` is null
+    has additional properties   `body_json` has those in the schema, `body` all (only if the schema allows them)
+    does not match              `body_json` is null, `body` has all; such rows are counted
 
-A null is equivalent to an absent name; of a name that is there twice the last one counts. Names become column names as topics become table names
-(`layout.table_name`), because Iceberg and Delta do not take all characters.
+A null is equivalent to an absent name; the last of several equal names is used. Names become column names as topics become table names
+(`layout.table_name`), because Iceberg and Delta do not allow all characters.
 
-Taken of JSON Schema is what shapes types (type, properties, required, items, additionalProperties, $ref within the document, anyOf and oneOf
-with null, format date-time and date) and what is simply checked (enum, const, minimum, maximum). Another keyword that would restrict
-values is refused, not skipped.
+Supported are the keywords of JSON Schema that determine types (type, properties, required, items, additionalProperties, $ref within the document,
+anyOf and oneOf with null, format date-time and date) and simple checks (enum, const, minimum, maximum). Other keywords that restrict
+values are refused, not ignored.
 """
 
 import json
@@ -32,10 +32,10 @@ from spark_exporter.errors import SchemaError
 from spark_exporter.reading.schema import BODY_COLUMN, MESSAGES, TIMESTAMP
 from spark_exporter.writing.layout import table_name
 
-_DEEPEST: Final = 32  # limit: of nested types, so that a $ref to itself ends
-_EXACT: Final = 1 << 53  # beyond it a double says not every whole number
+_DEEPEST: Final = 32  # limit: depth of nested types, so that a recursive $ref ends
+_EXACT: Final = 1 << 53  # beyond it a double cannot represent every whole number
 _TOPICS: Final = "topics"
-_NAMELESS: Final = "~"  # no other name becomes that
+_NAMELESS: Final = "~"  # no other name is converted to this one
 _SAYS_NOTHING: Final = frozenset({
     "$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "deprecated",
     "readOnly", "writeOnly",
@@ -48,19 +48,19 @@ _Made = TypeVar("_Made")
 
 
 class _DoesNotFit(Exception):  # noqa: N818  it says what has happened
-    """A value is not of the type."""
+    """A value does not have the type."""
 
 
 @dataclass(slots=True)
 class _Body:
-    """What is learnt of one body while it is converted."""
+    """What is found out about a body while it is converted."""
 
     says_more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BodySchema:
-    """The schema of one table's bodies. `document`: the JSON Schema. Raises SchemaError if no struct can be made of it. Pickles."""
+    """The schema of one table's bodies. `document`: the JSON Schema. Raises SchemaError if it does not describe a struct. Can be pickled."""
 
     document: Mapping[str, Any]
     _root: "_Struct" = field(init=False, repr=False, compare=False)
@@ -76,23 +76,23 @@ class BodySchema:
 
     @classmethod
     def from_file(cls, path: str) -> Self:
-        """The schema in a file. Raises SchemaError."""
+        """Read the schema in a file. Raises SchemaError."""
         return _read_file(path, cls)[1]
 
     @property
     def column_type(self) -> pa.DataType:
-        """Of `body_json`."""
+        """The type of `body_json`."""
         return self._root.arrow
 
     def type_bodies(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-        """The batch with `body_json` behind its columns, and how many bodies do not fit."""
+        """Returns the batch with `body_json` as its last column, and how many bodies do not match."""
         decode, convert = msgspec.json.decode, self._root.convert
         bodies, typed, unfit = batch["body"].to_pylist(), [], 0
         for row, body in enumerate(bodies):
             about = _Body()
             try:
                 value = convert(decode(body), about)
-            except (ValueError, RecursionError, _DoesNotFit):  # no JSON, no UTF-8, too deep, of another type
+            except (ValueError, RecursionError, _DoesNotFit):  # not JSON, not UTF-8, too deep, or of another type
                 value = None
             typed.append(value)
             if value is None:
@@ -107,12 +107,12 @@ class BodySchema:
 
 
 def has_topics(document: Mapping[str, Any]) -> bool:
-    """Whether it says a schema for each topic, which no JSON Schema does."""
+    """Whether the document has a schema per topic, and so is not itself a JSON Schema."""
     return _TOPICS in document
 
 
 def read_document(path: str) -> dict[str, Any]:
-    """What a file says of bodies: see `TableBodies.of_document`. Raises SchemaError in one line."""
+    """Read a file with schemas of bodies: see `TableBodies.of_document`. Raises SchemaError in one line."""
     return _read_file(path, TableBodies.of_document)[0]
 
 
@@ -134,14 +134,14 @@ def _read_file(path: str, make: Callable[[Mapping[str, Any]], _Made]) -> tuple[d
 
 @dataclass(frozen=True, slots=True)
 class TableBodies:
-    """The schemas of a target's tables: that of all, or each topic's own. A table without one has no column `body_json`."""
+    """The schemas of a target's tables: one for all, or one per topic. A table without a schema has no column `body_json`."""
 
     default: BodySchema | None = None
     by_table: Mapping[str, BodySchema | None] = field(default_factory=dict)
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """Of a JSON Schema for all, or of `{"topics": {TOPIC: JSON Schema, …}}`. Raises SchemaError."""
+        """From a JSON Schema for all, or from `{"topics": {TOPIC: JSON Schema, …}}`. Raises SchemaError."""
         if not has_topics(document):
             return cls(BodySchema(document))
         for name in document.keys() - {_TOPICS}:
@@ -157,7 +157,7 @@ class TableBodies:
         return cls(by_table=by_topic)
 
     def of(self, table: str) -> BodySchema | None:
-        """That of a table (`Partition.table`)."""
+        """The schema of a table (`Partition.table`)."""
         return self.by_table.get(table, self.default)
 
     def schema_of(self, table: str) -> pa.Schema:
@@ -167,14 +167,14 @@ class TableBodies:
 
 
 class _Type(ABC):
-    """One type. `arrow`: as a column's."""
+    """A type. `arrow`: that of the column."""
 
     arrow: pa.DataType
     takes_null = False
     checks: tuple[Callable[[Any], bool], ...] = ()
 
     def convert(self, value: Any, body: _Body) -> Any:
-        """What Arrow is given for a JSON value. Raises _DoesNotFit."""
+        """Convert a JSON value for Arrow. Raises _DoesNotFit."""
         if value is None:
             if self.takes_null:
                 return None
@@ -189,7 +189,7 @@ class _Type(ABC):
 
 
 class _Same(_Type):
-    """What Arrow takes as JSON says it."""
+    """A value that Arrow accepts unchanged."""
 
     def __init__(self, arrow: pa.DataType, kind: type) -> None:
         self.arrow = arrow
@@ -302,13 +302,13 @@ _FORMATS: Final[dict[str, Callable[[], _Type]]] = {"date-time": _Instant, "date"
 
 
 class _Reader:
-    """Makes types of a document. `at`: where in it, for messages."""
+    """Creates types from a document. `at`: the place in it, for messages."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
 
     def read(self, said: object, at: str, depth: int) -> _Type:
-        """The type that a part of the document says. Raises SchemaError."""
+        """The type that a part of the document describes. Raises SchemaError."""
         if depth > _DEEPEST:
             raise SchemaError(f"{at}: types are nested deeper than {_DEEPEST}")
         if not isinstance(said, Mapping):
@@ -362,7 +362,7 @@ class _Reader:
         required = frozenset(map(str, _expect(list, said.get("required", []), f"{at}/required")))
         for name, each in fields.items():
             if name not in required:
-                each.takes_null = True  # equivalent to absent
+                each.takes_null = True  # equivalent to an absent name
         return _Struct(fields, required, may_say_more=bool(more))
 
     def _read_or_null(self, choices: object, at: str, depth: int) -> _Type:
@@ -421,7 +421,7 @@ def _checks(said: Mapping[str, Any], at: str) -> tuple[Callable[[Any], bool], ..
 
 
 def _expect(kind: type | tuple[type, ...], said: Any, at: str) -> Any:
-    """What is said, if it is of that kind. Raises SchemaError."""
+    """The keyword's value if it has the expected type. Raises SchemaError."""
     if not isinstance(said, kind):
         raise SchemaError(f"{at}: unexpected value {json.dumps(said)[:40]}")
     return said

@@ -13,7 +13,7 @@ from spark_exporter.writing.range_files import WriteTask, open_writer
 from spark_exporter.writing.range_result import WrittenFile
 
 SMALL_BYTES: Final = 128 << 20
-"""# limit: a file is small below it, and large enough above."""
+"""# limit: files below this size are merged."""
 
 _GROUP_ROWS: Final = 131_072
 
@@ -23,7 +23,7 @@ def merge_files(
 ) -> list[WrittenFile]:
     """Merge files of one partition (each with its name in `folder`), of these columns, into one in `staging`. Its `name` has no folder yet.
 
-    Broker by broker, so that each one's rows stay in the order of its log.
+    Broker by broker, so that the rows of each keep their log order.
     """
     ordered = sorted(files, key=lambda each: (each[0].name.rpartition("/")[2].rsplit("-", 3)[0], each[0].first_offset))
     first, last = ordered[0][0], ordered[-1][0]

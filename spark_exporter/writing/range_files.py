@@ -1,11 +1,11 @@
 """Writes the rows of one range as Parquet files to the staging folder: the task of a worker, in any engine.
 
-    task = WriteTask(scan_options, layout, staging, ...)       pickles
+    task = WriteTask(scan_options, layout, staging, ...)       can be pickled
     result = write_range(byte_range, task)                     a RangeResult; as_json() of it is a row
 
-The same range gives the same bytes, whoever writes it and however often. Staged files have names of their own for each attempt, so that
-two attempts at once (Spark's retries and speculation) do not meet; the driver moves those of the attempt whose result it took.
-In Spark: `createDataFrame(ranges).mapInArrow(...)` with `write_range` in it; the driver commits what comes back.
+Every attempt to write a range produces the same bytes. Each attempt has its own names in staging, so that concurrent attempts
+(Spark's retries and speculation) do not conflict; the driver moves the files of the attempt whose result it received.
+In Spark: `createDataFrame(ranges).mapInArrow(...)` calls `write_range`, and the driver commits the results.
 """
 
 import uuid
@@ -26,36 +26,36 @@ from spark_exporter.writing.layout import Layout, Partition, file_name, name_in_
 from spark_exporter.writing.range_result import RangeResult, WrittenFile
 from spark_exporter.writing.topic_scan import TopicScan
 
-_GROUP_ROWS: Final = 131_072  # limit: rows of a row group
+_GROUP_ROWS: Final = 131_072  # limit: rows per row group
 _GROUP_BYTES: Final = 64 << 20  # limit: … or so much memory
-_QUARANTINE_BYTES: Final = 16 << 20  # limit: of damage in memory
+_QUARANTINE_BYTES: Final = 16 << 20  # limit: bytes of damaged data in memory
 _FEW_VALUES: Final = ("cluster", "broker_name", "topic", "tags", "born_host", "store_host", "real_topic", "retry_topic")
-"""Columns worth a dictionary. Ids and bodies are all different."""
+"""Columns with a dictionary; ids and bodies are all different."""
 _KEYS_OF_MAP: Final = "properties.key_value.key"
 _NO_STATISTICS: Final = frozenset({"body", "properties", BODY_COLUMN})
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """What workers have to know besides their range. Pickles."""
+    """What workers need besides their range. Can be pickled."""
 
     options: ScanOptions
     layout: Layout
     staging: Location
     dropped: frozenset[str] = frozenset()
-    """Columns that are not in the files because the folder's name says them."""
+    """Columns that are in the folder's name and so not in the files."""
     compression: str = "zstd"
     compression_level: int = 1
     writer: dict[str, Any] = field(default_factory=dict)
-    """More arguments for ParquetWriter."""
+    """Further arguments for ParquetWriter."""
     bodies: TableBodies = field(default_factory=TableBodies)
-    """What bodies are typed with."""
+    """The schemas of typed bodies."""
 
 
 def write_range(
     byte_range: ByteRange, task: WriteTask, report: Callable[[int], None] = lambda _bytes: None
 ) -> RangeResult:
-    """Write a range's rows and its damage. `report` is told now and then how many bytes of the range are done.
+    """Write a range's rows and its damaged parts. `report` is called from time to time with the number of bytes done.
 
     Raises SourceError, TargetError, DamagedRecords.
     """
@@ -71,7 +71,7 @@ def write_range(
             files.add(partition, typed)
             report(scan.done_bytes)
         written, quarantine = files.close()
-    except OSError as error:  # reading raises SourceError: this is a disk that is full, or a store that has gone
+    except OSError as error:  # reading raises SourceError, so this is a full disk or an unavailable target
         files.abandon()
         raise TargetError(f"{task.staging.uri}: {reason_of(error)}") from None
     except BaseException:
@@ -97,7 +97,7 @@ def write_range(
 def _parts(
     scan: RangeScan | TopicScan, layout: Layout, quarantine: Callable[[Sequence[Damage]], None]
 ) -> Iterator[tuple[Partition, pa.RecordBatch]]:
-    """The rows by partition. Damage is handed to `quarantine`."""
+    """Yields the rows by partition. Damaged parts go to `quarantine`."""
     if isinstance(scan, TopicScan):
         for partition, window in scan.windows():
             quarantine(window.damage)
@@ -111,7 +111,7 @@ def _parts(
 
 
 class _OpenFile:
-    """One partition's file while it is written: rows gather until they make a row group."""
+    """A partition's file while it is written: collects rows until they fill a row group."""
 
     def __init__(self, task: WriteTask, partition: Partition, name: str, staged: str) -> None:
         self.partition = partition
@@ -131,8 +131,8 @@ class _OpenFile:
         self._times_ms: list[int] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """More rows."""
-        # The first and last of what was there before and comes now.
+        """Add rows."""
+        # The first and last of the old and the new rows.
         for seen, name, unit in ((self._offsets, "commit_log_offset", 1), (self._times_ms, "store_timestamp", 1000)):
             least, most = (value.as_py() // unit for value in pc.min_max(batch[name].cast(pa.int64())).values())
             seen[:] = [min([least, *seen]), max([most, *seen])]
@@ -143,7 +143,7 @@ class _OpenFile:
             self.flush()
 
     def flush(self) -> None:
-        """Make a row group of what has gathered."""
+        """Write the collected rows as a row group."""
         if self._batches:
             table = pa.Table.from_batches(self._batches).select(self._schema.names)
             self._writer.write_table(table, row_group_size=table.num_rows)
@@ -171,10 +171,10 @@ class _OpenFile:
 
 
 class _RangeFiles:
-    """The files of one range, one for each partition, and that of its damage. Rows gather for one of them at a time.
+    """The files of a range: one per partition, and one for its damaged parts. Rows are collected for one of them at a time.
 
-    Partitions that come once each (`TopicScan`) have one file open at a time. Days of a log in its own order may come again, when a clock was set
-    back: their files stay open, and are few.
+    If each partition appears once (`TopicScan`), one file is open at a time. In log order, days may appear again after a clock was set back: their
+    files stay open, and are few.
     """
 
     def __init__(self, task: WriteTask, name: str) -> None:
@@ -187,7 +187,7 @@ class _RangeFiles:
         self._quarantine: _QuarantineFile | None = None
 
     def add(self, partition: Partition, rows: pa.RecordBatch) -> None:
-        """Rows of one partition."""
+        """Add rows of one partition."""
         if self._current is None or self._current.partition != partition:
             self._leave()
             self._current = self._open.get(partition)
@@ -207,25 +207,25 @@ class _RangeFiles:
             self._written.append(self._open.pop(partition).close())
 
     def quarantine(self, damage: Sequence[Damage]) -> None:
-        """Damage of the range."""
+        """Add damaged parts of the range."""
         if damage:
             if self._quarantine is None:
                 self._quarantine = _QuarantineFile(self._task, f"{self._attempt}/quarantine")
             self._quarantine.add(damage)
 
     def close(self) -> tuple[tuple[WrittenFile, ...], WrittenFile | None]:
-        """Finish all files: those of rows, and that of the damage if there is any."""
+        """Finish all files, including the one of damaged parts if there are any."""
         self._finish()
         written = tuple(sorted(self._written, key=lambda each: (each.table, each.name)))
         return written, None if self._quarantine is None else self._quarantine.close(self._name)
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Delete all files after a failure."""
         self._task.staging.delete_folder(self._attempt)
 
 
 class _QuarantineFile:
-    """The damage of a range while it is written: it gathers like rows, since a whole segment may be damaged."""
+    """The file of a range's damaged parts while it is written; collected like rows, because a whole segment may be damaged."""
 
     def __init__(self, task: WriteTask, staged: str) -> None:
         self._task = task
@@ -238,7 +238,7 @@ class _QuarantineFile:
         self._offsets: list[int] = []
 
     def add(self, damage: Sequence[Damage]) -> None:
-        """More of it."""
+        """Add damaged parts."""
         places = [each.physical_offset for each in damage]
         self._offsets = [min([*self._offsets, *places]), max([*self._offsets, *places])]
         self._gathered += damage
@@ -253,7 +253,7 @@ class _QuarantineFile:
             self._gathered, self._gathered_bytes = [], 0
 
     def close(self, name: str) -> WrittenFile:
-        """Finish the file, to be called that."""
+        """Finish the file, under this name."""
         self._flush()
         self._writer.close()
         self._sink.close()
@@ -265,7 +265,7 @@ class _QuarantineFile:
 
 
 def open_writer(sink: pa.NativeFile, schema: pa.Schema, task: WriteTask) -> pq.ParquetWriter:
-    """The Parquet writer that all files of messages are made with."""
+    """The Parquet writer of all files of messages."""
     typed = _leaves(BODY_COLUMN, schema.field(BODY_COLUMN).type) if BODY_COLUMN in schema.names else []
     return pq.ParquetWriter(
         sink,
@@ -279,7 +279,7 @@ def open_writer(sink: pa.NativeFile, schema: pa.Schema, task: WriteTask) -> pq.P
 
 
 def _leaves(path: str, type_: pa.DataType) -> list[str]:
-    """The Parquet columns of a struct that hold plain values, one a row."""
+    """The Parquet columns of a struct with plain values, one per row."""
     if pa.types.is_struct(type_):
         return [leaf for each in type_ for leaf in _leaves(f"{path}.{each.name}", each.type)]
     return [] if pa.types.is_nested(type_) else [path]

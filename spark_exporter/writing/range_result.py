@@ -10,7 +10,7 @@ from spark_exporter.writing.layout import Partition
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file of one partition. `staged`: where it is now; `name`: where it goes, within its table; both relative to their folders."""
+    """A file of one partition. `staged`: its name in staging; `name`: its final name, within its table; both relative to their folders."""
 
     table: str
     topic: str | None
@@ -26,13 +26,13 @@ class WrittenFile:
 
     @property
     def partition(self) -> Partition:
-        """Where it belongs."""
+        """Its partition."""
         return Partition(self.table, self.topic, calendar_date.fromisoformat(self.date))
 
 
 @dataclass(frozen=True, slots=True)
 class RangeResult:
-    """One range, written. `landed` decides whether it counts: see `range_scan`."""
+    """The result of a written range. `landed` determines whether it is valid: see `range_scan`."""
 
     segment: int
     start: int
@@ -45,16 +45,16 @@ class RangeResult:
     quarantine: WrittenFile | None
     last_store_ms: int
     last_record: int
-    """Where the last good record is, -1 if there was none."""
+    """The offset of the last good record, -1 if there was none."""
     unfit: int = 0
-    """Rows whose bodies do not fit their schema, where there is one."""
+    """Number of rows whose bodies do not match their schema."""
 
     def is_of(self, byte_range: ByteRange) -> bool:
-        """Whether this is what became of that range, and it ends where the next one begins."""
+        """Whether this is the result of that range, and it ends where the next one begins."""
         return self.start == byte_range.start and self.end == byte_range.end == self.landed
 
     def as_json(self) -> dict[str, Any]:
-        """For a manifest, or a row of strings in Spark."""
+        """The JSON form, for a manifest or a row of strings in Spark."""
         return asdict(self)
 
     @classmethod

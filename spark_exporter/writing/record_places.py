@@ -1,7 +1,7 @@
 """RecordPlaces: the offsets of a range's records by topic, in the order of their files.
 
-Eight bytes a record are kept, because a segment has ten million of the smallest. So places are sorted by topic in parts, each a range of
-the log, and put together when a file asks.
+Only eight bytes per record are kept, because a segment may have ten million small ones. So places are sorted by topic in parts, each of a range of
+the log, and merged when a file is written.
 """
 
 from collections import Counter, defaultdict
@@ -16,16 +16,16 @@ import pyarrow.compute as pc
 from spark_exporter.writing.layout import Layout, Partition
 
 COLUMNS: Final = ("topic", "store_timestamp", "commit_log_offset", "store_size")
-"""What has to be known of a record."""
+"""The columns needed of a record."""
 
-_PART: Final = 1 << 20  # limit: records that are sorted together
-_TAKEN: Final = 1 << 16  # limit: places that are handed out at a time
+_PART: Final = 1 << 20  # limit: records per sorted part
+_TAKEN: Final = 1 << 16  # limit: places returned at a time
 _EPOCH: Final = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlaces:
-    """A file's records: those with these `codes`, one topic after the other."""
+    """The records of a file: those with these `codes`, topic by topic."""
 
     partition: Partition
     codes: Sequence[int]
@@ -33,7 +33,7 @@ class FilePlaces:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Places of a range of the log, sorted by code; of a code `starts[code]` says where they begin and how many they are."""
+    """The places of a range of the log, sorted by code; `starts[code]` has the position and number of a code's places."""
 
     offsets: pa.Array
     sizes: pa.Array
@@ -46,18 +46,18 @@ class RecordPlaces:
     def __init__(self, base: int) -> None:
         self._base = base
         self._codes: dict[tuple[str, int], int] = {}
-        """A number for each topic and day (since 1970) that has been met."""
+        """The code of each topic and day (since 1970) found so far."""
         self._log_bytes: Counter[int] = Counter()
         """Of each code."""
         self._fresh: list[tuple[pa.Array, pa.Array, pa.Array]] = []
-        """Codes, offsets and sizes that are not sorted yet."""
+        """Codes, offsets and sizes not sorted yet."""
         self._fresh_count = 0
         self._parts: list[_Part] = []
         self.largest_record = 0
         """In bytes."""
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Rows of `COLUMNS`, in the log's order."""
+        """Add rows of `COLUMNS`, in log order."""
         # limit: a segment of RocketMQ's is smaller than 2 GiB.
         offsets = pc.subtract(batch["commit_log_offset"], self._base).cast(pa.uint32())
         self._fresh.append((self._codes_of(batch), offsets, batch["store_size"]))
@@ -81,7 +81,7 @@ class RecordPlaces:
         return pa.array(codes, pa.int32()).take(both.indices)
 
     def _sort(self) -> None:
-        """Make a part of what is fresh."""
+        """Sort the fresh places into a part."""
         codes, offsets, sizes = (pa.concat_arrays(each) for each in zip(*self._fresh, strict=True))
         self._fresh, self._fresh_count = [], 0
         by_code = pa.table([codes, sizes], ["code", "size"]).group_by("code")
@@ -90,11 +90,11 @@ class RecordPlaces:
             starts[each["code"]] = (start, each["size_count"])
             start += each["size_count"]
             self._log_bytes[each["code"]] += each["size_sum"]
-        order = pc.sort_indices(codes)  # stable, so that the log's order stays
+        order = pc.sort_indices(codes)  # stable, to keep the log order
         self._parts.append(_Part(offsets.take(order), sizes.take(order), starts))
 
     def list_files(self, layout: Layout) -> list[FilePlaces]:
-        """The files of all that was added, in an order that depends on the records alone."""
+        """The files of all records added, in an order that depends only on the records."""
         if self._fresh:
             self._sort()
         files: dict[Partition, list[tuple[str, int]]] = defaultdict(list)
@@ -109,7 +109,7 @@ class RecordPlaces:
         ]
 
     def of(self, file: FilePlaces) -> Iterator[tuple[memoryview, memoryview]]:
-        """Physical offsets (native 64-bit numbers) and sizes (32-bit) of a file's records, some at a time; of each topic in the log's order."""
+        """Yields physical offsets (native 64-bit numbers) and sizes (32-bit) of a file's records in pieces; within a topic in log order."""
         offsets: list[pa.Array] = []
         sizes: list[pa.Array] = []
         count = 0

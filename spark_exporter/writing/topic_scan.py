@@ -1,7 +1,7 @@
 """Reads one range topic by topic, for files of one topic each.
 
-Twice: the first time, as `RangeScan` does, only to learn where each topic's records are; the second time in the order of the files, record by record out
-of the page cache. So neither thousands of open files nor their rows are ever in memory at once.
+Reads it twice: first, as `RangeScan` does, to find each topic's records; then in the order of the files, record by record from the page cache. So it never
+needs thousands of open files, or their rows in memory at once.
 """
 
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ from spark_exporter.writing.record_places import COLUMNS, RecordPlaces
 
 
 class TopicScan:
-    """One reading of one range. `first` is the one in the log's order: it says where it landed, and what was walked over. Once `windows` has ended, `rows`
-    and ranges `damaged` are known.
+    """One scan of a range. `first` is the scan in log order: it has the end of the last record, and what was skipped. Once `windows` has ended, `rows`
+    and `damaged` are complete.
     """
 
     def __init__(self, byte_range: ByteRange, options: ScanOptions, layout: Layout) -> None:
@@ -36,14 +36,14 @@ class TopicScan:
         self._layout = layout
         self.first = RangeScan(byte_range, replace(options, columns=COLUMNS))
         self.done_bytes = 0
-        """How much has been read for the second time."""
+        """Bytes read the second time."""
         self.rows = 0
         self.damaged = 0
 
     def windows(self) -> Iterator[tuple[Partition | None, Window]]:
-        """All rows of one partition, then all of the next; each in the log's order. Before them, with no partition, what is damaged.
+        """Yields all rows of one partition, then all of the next, each in log order. Damaged parts come first, without a partition.
 
-        Rows that cannot be inflated are damage that shows later. Raises SourceError, and DamagedRecords if that is asked for.
+        Rows that cannot be decompressed are found to be damaged later. Raises SourceError, and DamagedRecords in strict mode.
         """
         places = RecordPlaces(self._range.start)
         for window in self.first.windows():
@@ -63,7 +63,7 @@ class TopicScan:
     def _read(
         self, descriptor: int, columns: RecordColumns, memory: memoryview, offsets: memoryview, sizes: memoryview
     ) -> Iterator[Window]:
-        """The records at these places, in their order."""
+        """Yields the records at these places, in this order."""
         options, segment = self._options, self._range.segment
         number = gathered = 0
         while gathered < len(offsets):

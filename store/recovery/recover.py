@@ -15,7 +15,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from headrace.protocol.big_endian import load_i32
 from headrace.protocol.record_layout import MAGIC_AT, MESSAGE_MAGIC, MESSAGE_MAGIC_V2
@@ -97,12 +97,12 @@ class _Recovery:
         self._deleted = read_deleted_topics(self._paths)
         queues = list_queues(self._paths, config_size := self._config.consume_queue_file_size, self._beat)
         logger.info(
-            "store inspected clean=%s commit_log_files=%d queues=%d queue_file_size=%d checkpoint=%s",
+            "store inspected clean=%s commit_log_files=%d queues=%d queue_file_size=%d %s",
             self._is_clean,
             len(self._log.starts()),
             len(queues),
             config_size,
-            self._checkpoint,
+            _fields(self._checkpoint),
         )
         queues, leftovers, rebuild_from = self._part_leftovers(queues)
         first_read = self._first_read()
@@ -162,7 +162,7 @@ class _Recovery:
             survey.reason,
             survey.records,
             time.monotonic() - begun,
-            recovered,
+            _fields(recovered),
         )
         return recovered
 
@@ -309,14 +309,19 @@ class _Recovery:
             return
         file = self._log.file_for(max(reput, self._log.first_offset))
         safe = store_timestamp_of(file.view, 0) if file is not None and survey.records else 0
-        mended = Checkpoint(
+        corrected = Checkpoint(
             physic_timestamp=min(self._checkpoint.physic_timestamp, safe),
             logics_timestamp=min(self._checkpoint.logics_timestamp, safe),
             index_timestamp=min(self._checkpoint.index_timestamp, last),
         )
-        logger.warning("checkpoint was ahead of the log, corrected from=%s to=%s", self._checkpoint, mended)
-        write_checkpoint(self._paths.checkpoint, mended)
-        self._checkpoint = mended
+        logger.warning("checkpoint was ahead of the log, corrected %s", _fields(corrected))
+        write_checkpoint(self._paths.checkpoint, corrected)
+        self._checkpoint = corrected
+
+
+def _fields(values: Checkpoint | Recovered) -> str:
+    """For a log line: `key=value` of each field."""
+    return " ".join(f"{field.name}={getattr(values, field.name)}" for field in fields(values))
 
 
 def _read_known_topics(paths: StorePaths) -> Callable[[bytes], bool]:
