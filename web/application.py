@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,17 +12,30 @@ from typing import Any, Final
 from sanic import Sanic
 
 from headrace.client.settings import ClientConfig
+from headrace.model.address_list import parse_networks
+from web.accounts.audit_log import AuditLog
+from web.accounts.database import open_database
+from web.accounts.first_login import FirstLogin
+from web.accounts.login_limits import LoginLimits
+from web.accounts.passwords import Passwords
+from web.accounts.sessions import Sessions
+from web.accounts.users import Users
 from web.cluster.cluster import Cluster
 from web.config import ConsoleConfig
 from web.pages.topics import TopicPages
-from web.routes import Route
+from web.routes import Query, Route
 from web.serving.dispatcher import Dispatcher
 from web.serving.html import Templates
+from web.serving.login_pages import LoginPages
+from web.serving.page_renderer import PageRenderer
+from web.serving.security import Proxies
 from web.serving.static_files import static_files
+from web.serving.visitors import Visitors
 
+MAX_REQUEST_BYTES: Final = 8 << 20  # limit: a message of 4 MiB, percent-encoded in a form
 _numbers = itertools.count()  # names of applications must be unique in a process
 
-MAX_REQUEST_BYTES: Final = 8 << 20
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +59,42 @@ class Console:
     cluster: Cluster
     tasks: Sequence[Callable[[], Awaitable[None]]] = field(default_factory=tuple)
     """What runs beside the server, such as sampling for the history, until it is cancelled."""
+    close: Callable[[], None] = lambda: None
 
 
 def make_console(settings: ConsoleSettings) -> Console:
-    """Builds a console on the running loop; it does no I/O with the cluster yet."""
+    """Builds a console on the running loop; it does no I/O with the cluster yet. Raises DatabaseUnusable."""
     asyncio.get_running_loop()
+    config, base_path = settings.config, settings.config.console_base_path
     cluster = Cluster(settings.cluster)
-    app: Sanic[Any, Any] = Sanic(f"console-{next(_numbers)}", configure_logging=False, log_config=None)
+    database = open_database(settings.folder)
+    users = Users(database, Passwords(), _now_ms)
+    audit = AuditLog(database, _now_ms)
+    first_login = FirstLogin(settings.folder, config.url)
+    if users.is_empty():
+        logger.warning("console has no users link=%s file=%s", first_login.make(), first_login.path)
+
+    declared: list[Route] = [*TopicPages(cluster).routes()]
+
+    menu = [route for route in declared if isinstance(route, Query) and route.menu]
+    proxies = Proxies(parse_networks("consoleTrustedProxies", config.console_trusted_proxies))
+    visitors = Visitors(Sessions(database, _now_ms), proxies, base_path)
+    cluster_name = ";".join(settings.cluster.name_server_list)
+    pages = PageRenderer(Templates(base_path), visitors, menu, base_path, cluster_name)
+    login = LoginPages(pages, users, audit, LoginLimits(_now_ms), first_login)
+    app = _make_app()
+    Dispatcher(app, [*static_files(), *login.routes(), *declared], pages, audit, cluster.forget)
+    return Console(app, cluster, close=database.close)
+
+
+def _make_app() -> Sanic[Any, Any]:
+    app: Sanic[Any, Any] = Sanic(f"console-{next(_numbers)}", configure_logging=False)
     app.config.REQUEST_MAX_SIZE = MAX_REQUEST_BYTES
     app.config.GRACEFUL_SHUTDOWN_TIMEOUT = 3.0
     app.config.TOUCHUP = False
     app.config.MOTD = False
-    base_path = settings.config.console_base_path
-    routes: list[Route] = [*static_files(), *TopicPages(cluster).routes()]
-    Dispatcher(app, Templates(base_path), routes, base_path, ";".join(settings.cluster.name_server_list))
-    return Console(app, cluster)
+    return app
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -79,6 +79,7 @@ async def serving(listener: socket.socket, console: Console) -> Any:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await _close(server)
+            console.close()
 
 
 async def _close(server: Any) -> None:

@@ -4,15 +4,19 @@
 
     ConsoleError
     ├── PortTaken          its port is in use (also OSError)
+    ├── DatabaseUnusable   the file of users and audit log cannot be opened
     └── QueryFailed        a query or change failed: the cause, what to do, and the HTTP status
         ├── NotFound       what the address names does not exist (404)
         ├── Invalid        the request is invalid (400)
-        └── Refused        the user may not do this (403)
+        ├── NotLoggedIn    nobody is logged in (401)
+        ├── Refused        the user may not do this (403)
+        └── TooOften       too many attempts (429)
 """
 
 # ruff: noqa: N818  (names say what is wrong)
 
 import errno
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -32,6 +36,13 @@ class PortTaken(ConsoleError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[1])
+
+
+class DatabaseUnusable(ConsoleError):
+    """The file of users and audit log cannot be opened. Without it nobody could log in, or everybody."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"cannot open {path}: {reason}; repair it, or move it away to start without users")
 
 
 class QueryFailed(ConsoleError):
@@ -54,6 +65,18 @@ class Invalid(QueryFailed):
     """The request is invalid; the user can correct it."""
 
     status = 400
+
+
+class NotLoggedIn(QueryFailed):
+    """Nobody is logged in."""
+
+    status = 401
+
+
+class TooOften(QueryFailed):
+    """Too many attempts."""
+
+    status = 429
 
 
 class Refused(QueryFailed):

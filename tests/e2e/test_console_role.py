@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.appliance import HEADRACE, Appliance
-from support.console import get, is_up
+from support.console import first_administrator, is_up
 from support.servers import free_port, wait_until
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,8 @@ def test_console_lists_topics_and_is_restarted_after_a_kill(tmp_path: Path) -> N
     port = free_port()
     with Appliance(tmp_path / "data", console_port=port) as appliance:
         wait_until(lambda: is_up(port), 30, "console")
-        topics = get(port, "/api/v1/topics?kind=all").json()["topics"]
+        browser = first_administrator(appliance.data / "console", port)
+        topics = browser.get("/api/v1/topics?kind=all").json()["topics"]
         assert "TBW102" in [row["topic"] for row in topics["rows"]]
         broker, console = appliance.pid_of("broker"), appliance.pid_of("console")
         os.kill(console, signal.SIGKILL)
@@ -70,7 +71,7 @@ def test_console_alone_serves_a_cluster_and_stops_on_sigterm(tmp_path: Path) -> 
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as console:
             try:
                 wait_until(lambda: is_up(port), 30, "console")
-                assert get(port, "/topics").status == 200
+                assert first_administrator(tmp_path / "web", port).get("/topics").status == 200
                 console.send_signal(signal.SIGTERM)
                 assert console.wait(30) == 0
             finally:

@@ -1,10 +1,24 @@
-"""A console as browsers see it: plain HTTP over http.client, without following redirects."""
+"""A console as browsers see it: plain HTTP over http.client, without following redirects; and a console in a thread."""
 
 import http.client
 import json
+import os
+import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from http.cookies import SimpleCookie
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import urlencode
+
+from headrace.client.settings import ClientConfig
+from web import daemon
+from web.application import ConsoleSettings
+from web.config import ConsoleConfig
+from web.listener import bind
+
+PASSWORD: Final = "correct horse battery"
 
 
 @dataclass(frozen=True)
@@ -47,3 +61,101 @@ def is_up(port: int) -> bool:
         return get(port, "/static/icon.svg").status == http.client.OK
     except OSError:
         return False
+
+
+class Browser:
+    """A browser without scripts: cookies, forms with their CSRF token, no redirects."""
+
+    def __init__(self, port: int, base_path: str = "") -> None:
+        self.port = port
+        self.base_path = base_path
+        self.cookies: dict[str, str] = {}
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Page:
+        """The answer to a GET."""
+        return self._ask("GET", path, None, dict(headers or {}))
+
+    def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Page:
+        """The answer to a form, without a token that `form` does not have."""
+        types = {"Content-Type": "application/x-www-form-urlencoded"}
+        return self._ask("POST", path, urlencode(form).encode(), {**types, **(headers or {})})
+
+    def send(self, path: str, form: Mapping[str, str], page: str = "/topics?kind=system") -> Page:
+        """The answer to a form as a page of the console sends it."""
+        return self.post(path, {"csrf": self.csrf(page), **form}, {"Sec-Fetch-Site": "same-origin"})
+
+    def csrf(self, page: str = "/topics?kind=system") -> str:
+        """The CSRF token of this session, from any page."""
+        found = re.search(r'name="csrf" value="([0-9a-f]+)"', self.get(page).text)
+        assert found is not None
+        return found[1]
+
+    def log_in(self, name: str, password: str) -> Page:
+        """Logs in; the answer is a redirection if it succeeded."""
+        return self.post("/login", {"name": name, "password": password})
+
+    def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Page:
+        if self.cookies:
+            headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        page = request(method, self.port, self.base_path + path, body, headers)
+        for name, morsel in SimpleCookie(page.headers.get("set-cookie", "")).items():
+            self.cookies[name] = morsel.value
+        return page
+
+
+def first_administrator(folder: Path, port: int, name: str = "admin", password: str = PASSWORD) -> Browser:
+    """A browser in which the first administrator of the console was made by the link in its folder."""
+    browser = Browser(port)
+    link = (folder / "first-login").read_text().strip().partition(f":{port}")[2]
+    made = browser.post(link, {"name": name, "password": password, "again": password})
+    assert made.status == http.client.SEE_OTHER, made.text
+    return browser
+
+
+class RunningConsole:
+    """A console in a thread of this process, with its own folder; `cluster` is the address of name servers."""
+
+    def __init__(self, folder: Path, cluster: str = "127.0.0.1:1", **options: Any) -> None:
+        listener = bind("127.0.0.1", 0)
+        self.port: int = listener.getsockname()[1]
+        self.folder = folder
+        self.config = ConsoleConfig(console_port=self.port, **options)
+        self._stop_fd, self._stop_write_fd = os.pipe()
+        self._is_ready = threading.Event()
+        settings = ConsoleSettings(self.config, ClientConfig(cluster, api_timeout=1.0), folder)
+        self._thread = threading.Thread(
+            target=daemon.run, args=(lambda: None, self._is_ready.set, self._stop_fd, listener, settings)
+        )
+        self._thread.start()
+        assert self._is_ready.wait(30)
+
+    @property
+    def link(self) -> str:
+        """The path of the first login's link."""
+        link = (self.folder / "first-login").read_text().strip()
+        return link.removeprefix(self.config.url.removesuffix("/"))
+
+    def browser(self) -> Browser:
+        """A browser that has not logged in."""
+        return Browser(self.port, self.config.console_base_path)
+
+    def administrator(self, name: str = "admin", password: str = PASSWORD) -> Browser:
+        """A browser in which the first administrator was made by the link."""
+        browser = self.browser()
+        made = browser.post(self.link, {"name": name, "password": password, "again": password})
+        assert made.status == http.client.SEE_OTHER, made.text
+        return browser
+
+    def close(self) -> None:
+        """Stops it and waits."""
+        os.write(self._stop_write_fd, b"\0")
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        os.close(self._stop_fd)
+        os.close(self._stop_write_fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,32 +1,41 @@
 """Dispatcher: declared routes as handlers of Sanic.
 
-For each request: who it is, whether the route is open to that user, the page's deadline, then the page as HTML, CSV, JSON Lines or JSON.
-Errors of a page become an error page with the cause and what to do, or its JSON; others are logged and answered without details.
+For each request: who sends it, whether the route is open to that user, the page's deadline, then the page as HTML, CSV, JSON Lines or JSON.
+A change is also checked for its origin and written to the audit log, whatever its outcome. Errors of a page become an error page with the
+cause and what to do, or its JSON; others are logged and answered without details.
 """
 
 import asyncio
-import json
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
 from sanic import HTTPResponse, Request, Sanic
 from sanic.exceptions import SanicException
+from sanic.response import redirect
 
-from headrace.errors import HeadraceError, RequestTimeout
-from web.errors import Invalid, NotFound, QueryFailed
-from web.routes import Access, Query, Raw, Route, View, Visit
-from web.serving.html import Templates
+from headrace.errors import HeadraceError
+from web.accounts.audit_log import AuditLog
+from web.errors import Invalid, NotFound, NotLoggedIn, QueryFailed
+from web.paths import path_of
+from web.routes import Change, Outcome, Query, Raw, Route, View, Visit
+from web.serving.forms import read_form
+from web.serving.page_renderer import PageRenderer
+from web.serving.security import HEADERS
+from web.serving.visitors import CSRF_FIELD, CSRF_HEADER, require
 from web.tables.export import to_csv, to_json_lines
 from web.tables.table import TableView
-from web.translations import LANGUAGES, choose_language, translator
 
 DEADLINE_S: Final = 8.0
 """For all that a page reads."""
+CHANGE_DEADLINE_S: Final = 30.0
 EXPORT_DEADLINE_S: Final = 120.0
 API: Final = "/api/v1"
 _TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+_SERVER_ERRORS: Final = 500
+
+Handler = Callable[..., Coroutine[Any, Any, HTTPResponse | None]]
 
 logger = logging.getLogger(__name__)
 
@@ -35,167 +44,195 @@ class Dispatcher:
     """Serves routes on a Sanic application."""
 
     def __init__(
-        self, app: Sanic[Any, Any], templates: Templates, routes: Sequence[Route], base_path: str, cluster_name: str
+        self,
+        app: Sanic[Any, Any],
+        routes: Sequence[Route],
+        pages: PageRenderer,
+        audit: AuditLog,
+        on_change: Callable[[], None],
     ) -> None:
-        self._templates = templates
-        self._base_path = base_path
-        self._cluster_name = cluster_name
-        self._menu = [route for route in routes if isinstance(route, Query) and route.menu]
-        for number, route in enumerate(routes):
-            self._add(app, number, route)
+        """`on_change` is called after each change: answers that were read before are old."""
+        self._pages = pages
+        self._visitors = pages.visitors
+        self._base_path = pages.base_path
+        self._audit = audit
+        self._on_change = on_change
+        self._count = 0
+        for route in routes:
+            match route:
+                case Query():
+                    self._add(app, route.path, "GET", self._page(route))
+                    self._add(app, API + route.path, "GET", self._json(route))
+                case Change():
+                    self._add(app, route.path, "POST", self._form(route))
+                    self._add(app, API + route.path, "POST", self._json_change(route))
+                case Raw():
+                    for method in route.methods:
+                        self._add(app, route.path, method, self._raw(route))
         app.error_handler.add(Exception, self._failed)
+        app.on_response(_add_headers)  # type: ignore[no-untyped-call]
 
-    def _add(self, app: Sanic[Any, Any], number: int, route: Route) -> None:
-        if isinstance(route, Query):
-            app.add_route(
-                self._page(route), self._base_path + route.path, methods=["GET"], name=f"page{number}", unquote=True
-            )
-            app.add_route(
-                self._json(route),
-                self._base_path + API + route.path,
-                methods=["GET"],
-                name=f"api{number}",
-                unquote=True,
-            )
-        elif isinstance(route, Raw):
-            app.add_route(
-                self._raw(route),
-                self._base_path + route.path,
-                methods=list(route.methods),
-                name=f"raw{number}",
-                unquote=True,
-            )
+    def _add(self, app: Sanic[Any, Any], path: str, method: str, handler: Handler) -> None:
+        self._count += 1
+        app.add_route(handler, self._base_path + path, methods=[method], name=f"route{self._count}", unquote=True)
 
     # ---- queries
 
-    def _page(self, query: Query) -> Callable[..., Coroutine[Any, Any, HTTPResponse]]:
+    def _page(self, query: Query) -> Handler:
         async def answer(request: Request, **path: str) -> HTTPResponse:
-            visit = self._visit(request, path)
+            visit = self._visitors.visit(request, path)
+            require(visit, query.access)
             export = visit.arguments.get("format", "")
             if export:
-                return await self._export(query, visit, export)
-            async with asyncio.timeout(DEADLINE_S):
-                view = await query.run(visit)
-                tables = await _tables(view, visit)
-            return self._html(request, visit, query, view, tables)
+                return await _export(query, visit, export)
+            view, tables = await _read(query, visit)
+            return self._pages.page(request, visit, view, tables, query.menu or query.section)
 
         return answer
 
-    def _json(self, query: Query) -> Callable[..., Coroutine[Any, Any, HTTPResponse]]:
+    def _json(self, query: Query) -> Handler:
         async def answer(request: Request, **path: str) -> HTTPResponse:
-            visit = self._visit(request, path)
-            async with asyncio.timeout(DEADLINE_S):
-                view = await query.run(visit)
-                tables = await _tables(view, visit)
-            body = {
-                **view.data,
-                **{
-                    name: {"rows": table.rows, "total": table.total, "page": table.page, "size": table.selection.size}
-                    for name, table in tables.items()
-                },
-                "problems": view.problems,
+            visit = self._visitors.visit(request, path)
+            require(visit, query.access)
+            view, tables = await _read(query, visit)
+            rows = {
+                name: {"rows": table.rows, "total": table.total, "page": table.page, "size": table.selection.size}
+                for name, table in tables.items()
             }
-            return HTTPResponse(msgspec.json.encode(body), content_type="application/json")
+            return _json({**view.data, **rows, "problems": view.problems})
 
         return answer
 
-    async def _export(self, query: Query, visit: Visit, kind: str) -> HTTPResponse:
-        if kind not in _TYPES:
-            raise Invalid(f"format={kind[:80]!r} is not one of {', '.join(_TYPES)}")
-        async with asyncio.timeout(EXPORT_DEADLINE_S):
-            view = await query.run(visit)
-            if not view.tables:
-                raise Invalid("this page has no table")
-            name = visit.arguments.get("table", view.tables[0].name)
-            views = {table.name: table.select(visit.arguments, _prefix(view, table.name)) for table in view.tables}
-            if name not in views:
-                raise NotFound(f"this page has no table {name[:80]!r}")
-            rows = await views[name].all_rows()
-        lines = to_csv(views[name].table.columns, rows) if kind == "csv" else to_json_lines(rows)
-        headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
-        return HTTPResponse(b"".join(lines), content_type=_TYPES[kind], headers=headers)
+    # ---- changes
 
-    def _html(
-        self,
-        request: Request,
-        visit: Visit,
-        query: Query | None,
-        view: View,
-        tables: Mapping[str, TableView[Any]],
-        status: int = 200,
-    ) -> HTTPResponse:
-        language = choose_language(request.cookies.get("language"), request.headers.get("accept-language", ""))
-        body = self._templates.render(
-            view.template,
-            t=translator(language),
-            language=language,
-            languages=LANGUAGES,
-            view=view,
-            tables=tables,
-            visit=visit,
-            menu=self._menu,
-            here=query.menu or query.section if query is not None else "",
-            path=request.path.removeprefix(self._base_path),
-            cluster_name=self._cluster_name,
-            Access=Access,
-            htmx_config=_HTMX_CONFIG,
-        )
-        return HTTPResponse(body, status=status, content_type="text/html; charset=utf-8")
+    def _form(self, change: Change[Any]) -> Handler:
+        async def answer(request: Request, **path: str) -> HTTPResponse:
+            visit = self._visitors.visit(request, path)
+            sent: dict[str, list[str]] = dict(request.form or {})
+            csrf = sent.get(CSRF_FIELD, [""])[0]
+            outcome = await self._change(change, request, visit, csrf, sent)
+            self._pages.notice(request, outcome)
+            return redirect(self._pages.templates.url(outcome.location), status=303)
+
+        return answer
+
+    def _json_change(self, change: Change[Any]) -> Handler:
+        async def answer(request: Request, **path: str) -> HTTPResponse:
+            visit = self._visitors.visit(request, path)
+            given = request.headers.get(CSRF_HEADER) or ""
+            outcome = await self._change(change, request, visit, given, request.body or b"{}")
+            body = {
+                "message": outcome.message.format(**outcome.values),
+                "before": outcome.before,
+                "after": outcome.after,
+            }
+            return _json({**body, "location": outcome.location})
+
+        return answer
+
+    async def _change(
+        self, change: Change[Any], request: Request, visit: Visit, csrf: str, sent: dict[str, list[str]] | bytes
+    ) -> Outcome:
+        """Carries out a change and writes it to the audit log, whatever its outcome."""
+        subject = " ".join(visit.path.values())
+        try:
+            require(visit, change.access)
+            self._visitors.check_csrf(request, csrf)
+            form = read_form(change.form, sent)
+            subject = change.subject(visit, form) if change.subject is not None else subject
+            async with asyncio.timeout(CHANGE_DEADLINE_S):
+                outcome = await change.run(visit, form)
+        except Exception as error:
+            if visit.user:
+                self._audit.add(visit.user, visit.address, change.action, subject, f"failed: {_explain(error)[0]}")
+            raise
+        finally:
+            # Even if it failed: brokers may have carried out a part.
+            self._on_change()
+        self._audit.add(visit.user, visit.address, change.action, subject, "done", outcome.before, outcome.after)
+        return outcome
 
     # ---- everything else
 
-    def _raw(self, route: Raw) -> Callable[..., Coroutine[Any, Any, HTTPResponse | None]]:
+    def _raw(self, route: Raw) -> Handler:
         async def answer(request: Request, **path: str) -> HTTPResponse | None:
-            return await route.run(request, self._visit(request, path))
+            visit = self._visitors.visit(request, path)
+            require(visit, route.access)
+            return await route.run(request, visit)
 
         return answer
 
-    def _visit(self, request: Request, path: Mapping[str, str]) -> Visit:
-        arguments = {key: values[0] for key, values in request.args.items()}
-        return Visit("", Access.ADMIN, request.ip, path, arguments)
-
     def _failed(self, request: Request, error: Exception) -> HTTPResponse:
         failure, status = _explain(error)
-        if status >= 500 and not isinstance(error, HeadraceError | QueryFailed | TimeoutError):
+        if status == _SERVER_ERRORS:
             logger.error("request failed path=%r", request.path, exc_info=error)
-        if request.path.startswith(self._base_path + API):
-            body = {"error": str(failure), "advice": failure.advice}
-            return HTTPResponse(msgspec.json.encode(body), status=status, content_type="application/json")
-        view = View("Request failed", "error.html", {"cause": str(failure), "advice": failure.advice, "status": status})
-        return self._html(request, self._visit(request, {}), None, view, {}, status)
+        if request.path.startswith(f"{self._base_path}{API}/"):
+            return _json({"error": str(failure), "advice": failure.advice}, status)
+        if isinstance(error, NotLoggedIn):
+            here = request.path.removeprefix(self._base_path)
+            here = f"{here}?{request.query_string}" if request.query_string else here
+            login = self._pages.templates.url(path_of("login", next=here if request.method == "GET" else ""))
+            if "hx-request" in request.headers:
+                return HTTPResponse(status=200, headers={"HX-Redirect": login})
+            return redirect(login, status=303)
+        view = View("Request failed", "error.html", {"failure": failure})
+        return self._pages.page(request, self._visitors.visit(request, {}), view, status=status)
 
 
-async def _tables(view: View, visit: Visit) -> dict[str, TableView[Any]]:
-    """The tables of a view with the rows of the pages that are shown; the first table's arguments have no prefix."""
-    selected = [table.select(visit.arguments, _prefix(view, table.name)) for table in view.tables]
-    return {one.table.name: one for one in await asyncio.gather(*(one.fill() for one in selected))}
+async def _read(query: Query, visit: Visit) -> tuple[View, dict[str, TableView[Any]]]:
+    """A view, and its tables with the rows that are shown; the first table's arguments have no prefix."""
+    async with asyncio.timeout(DEADLINE_S):
+        view = await query.run(visit)
+        selected = [table.select(visit.arguments, _prefix(view, table.name)) for table in view.tables]
+        return view, {one.table.name: one for one in await asyncio.gather(*(one.fill() for one in selected))}
+
+
+async def _export(query: Query, visit: Visit, kind: str) -> HTTPResponse:
+    if kind not in _TYPES:
+        raise Invalid(f"format={kind[:80]!r} is not one of {', '.join(_TYPES)}")
+    async with asyncio.timeout(EXPORT_DEADLINE_S):
+        view = await query.run(visit)
+        if not view.tables:
+            raise Invalid("this page has no table")
+        name = visit.arguments.get("table", view.tables[0].name)
+        table = next((table for table in view.tables if table.name == name), None)
+        if table is None:
+            raise NotFound(f"this page has no table {name[:80]!r}")
+        rows = await table.select(visit.arguments, _prefix(view, name)).all_rows()
+    lines = to_csv(table.columns, rows) if kind == "csv" else to_json_lines(rows)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"', "Cache-Control": "no-store"}
+    return HTTPResponse(b"".join(lines), content_type=_TYPES[kind], headers=headers)
 
 
 def _prefix(view: View, name: str) -> str:
     return "" if view.tables[0].name == name else f"{name}."
 
 
+def _json(body: Any, status: int = 200) -> HTTPResponse:
+    headers = {"Cache-Control": "no-store"}
+    return HTTPResponse(msgspec.json.encode(body), status=status, content_type="application/json", headers=headers)
+
+
+def _add_headers(_request: Request, response: HTTPResponse) -> None:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
 def _explain(error: Exception) -> tuple[QueryFailed, int]:
     """The cause and what to do, for the user, and the HTTP status."""
-    if isinstance(error, QueryFailed):
-        return error, error.status
-    if isinstance(error, SanicException):
-        return NotFound(str(error)) if error.status_code == 404 else Invalid(str(error)), error.status_code
-    if isinstance(error, RequestTimeout) or (isinstance(error, HeadraceError) and error.retryable):
-        return QueryFailed(str(error), "Check that the server is running and reachable, then reload the page."), 502
-    if isinstance(error, HeadraceError):
-        return QueryFailed(str(error)), 502
-    if isinstance(error, TimeoutError):
-        advice = "Check whether brokers are overloaded or unreachable, then reload the page."
-        return QueryFailed(f"the cluster did not answer within {DEADLINE_S:g} s", advice), 504
-    return QueryFailed("the console failed to handle the request", "The cause is in logs/headrace.log."), 500
-
-
-_HTMX_CONFIG: Final = json.dumps({
-    "allowEval": False,
-    "allowScriptTags": False,
-    "includeIndicatorStyles": False,
-    "historyCacheSize": 0,
-    "selfRequestsOnly": True,
-    "refreshOnHistoryMiss": True,
-})  # fmt: skip
+    match error:
+        case QueryFailed():
+            return error, error.status
+        case SanicException():
+            return QueryFailed(str(error)), error.status_code
+        case HeadraceError() if error.retryable:
+            return QueryFailed(str(error), "Check that the server is running and reachable, then reload the page."), 502
+        case HeadraceError():
+            return QueryFailed(str(error)), 502
+        case TimeoutError():
+            advice = "Check whether brokers are overloaded or unreachable, then reload the page."
+            return QueryFailed("the cluster did not answer in time", advice), 504
+        case _:
+            return QueryFailed(
+                "the console failed to handle the request", "The cause is in logs/headrace.log."
+            ), _SERVER_ERRORS

@@ -1,0 +1,200 @@
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.console import PASSWORD, RunningConsole
+from web.accounts.database import open_database
+from web.errors import DatabaseUnusable
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def console(tmp_path: Path) -> Iterator[RunningConsole]:
+    with RunningConsole(tmp_path / "console") as console:
+        yield console
+
+
+def test_pages_lead_to_the_login_and_back(console: RunningConsole) -> None:
+    admin = console.administrator()
+    assert admin.get("/topics").status == 502  # there is no cluster here, but a user
+    visitor = console.browser()
+    page = visitor.get("/topics?kind=retry")
+    assert page.status == 303
+    assert page.headers["location"] == "/login?next=%2Ftopics%3Fkind%3Dretry"
+    form = {"name": "admin", "password": PASSWORD, "next": "/topics?kind=retry"}
+    assert visitor.post("/login", form).headers["location"] == "/topics?kind=retry"
+
+
+def test_api_without_a_login_answers_401_as_json(console: RunningConsole) -> None:
+    page = console.browser().get("/api/v1/topics")
+    assert page.status == 401
+    assert page.json() == {"error": "nobody is logged in", "advice": "Log in first."}
+
+
+@pytest.mark.parametrize("then", ["//evil.example", "https://evil.example", "/\\evil.example", "/a\nb", "javascript:x"])
+def test_login_never_leads_to_another_site(console: RunningConsole, then: str) -> None:
+    console.administrator()
+    answer = console.browser().post("/login", {"name": "admin", "password": PASSWORD, "next": then})
+    assert answer.headers["location"] == "/"
+
+
+def test_first_login_link_is_private_and_valid_once(console: RunningConsole) -> None:
+    file = console.folder / "first-login"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((console.folder / "console.db").stat().st_mode) == 0o600
+    link = console.link
+    assert console.browser().get(link).status == 200
+    console.administrator()
+    assert not file.exists()
+    for answer in (
+        console.browser().get(link),
+        console.browser().post(link, {"name": "eve", "password": PASSWORD, "again": PASSWORD}),
+        console.browser().get("/first-login?token="),
+    ):
+        assert answer.status == 403
+
+
+def test_first_administrator_needs_a_long_password_typed_twice(console: RunningConsole) -> None:
+    browser = console.browser()
+    short = browser.post(console.link, {"name": "admin", "password": "short", "again": "short"})
+    assert (short.status, "10 to 1024 characters" in short.text) == (400, True)
+    differs = browser.post(console.link, {"name": "admin", "password": PASSWORD, "again": PASSWORD + "x"})
+    assert (differs.status, "the two passwords differ" in differs.text) == (400, True)
+
+
+def test_link_stays_valid_when_the_console_is_restarted(tmp_path: Path) -> None:
+    with RunningConsole(tmp_path) as console:
+        token = console.link.partition("token=")[2]
+    with RunningConsole(tmp_path) as console:
+        assert console.link.partition("token=")[2] == token
+        console.administrator()
+
+
+def test_login_begins_a_new_session_and_logout_ends_it(console: RunningConsole) -> None:
+    browser = console.administrator()
+    first = browser.cookies["headrace_session"]
+    browser.log_in("admin", PASSWORD)
+    second = browser.cookies["headrace_session"]
+    assert second != first
+    browser.cookies["headrace_session"] = first  # a token that somebody planted or kept
+    assert browser.get("/topics").status == 303
+    browser.cookies["headrace_session"] = second
+    assert browser.send("/logout", {}, "/nowhere").status == 303
+    browser.cookies["headrace_session"] = second
+    assert browser.get("/topics").status == 303
+
+
+def test_session_survives_a_restart_of_the_console(tmp_path: Path) -> None:
+    with RunningConsole(tmp_path) as console:
+        cookies = console.administrator().cookies
+    with RunningConsole(tmp_path) as console:
+        browser = console.browser()
+        browser.cookies = cookies
+        assert browser.get("/nowhere").status == 404
+
+
+def test_session_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites(console: RunningConsole) -> None:
+    console.administrator()
+    answer = console.browser().log_in("admin", PASSWORD)
+    cookie = answer.headers["set-cookie"]
+    assert re.fullmatch(r"headrace_session=[\w-]{43}; Path=/; SameSite=Lax; HttpOnly", cookie, re.IGNORECASE)
+    assert cookie.partition("=")[2][:43] not in (console.folder / "console.db").read_bytes().decode("latin-1")
+
+
+def test_wrong_passwords_and_unknown_users_look_the_same(console: RunningConsole) -> None:
+    console.administrator()
+    browser = console.browser()
+    wrong, unknown = browser.log_in("admin", "wrong password"), browser.log_in("nobody", "wrong password")
+    assert wrong.status == unknown.status == 403
+    assert wrong.text.replace("admin", "") == unknown.text.replace("nobody", "")
+
+
+def test_many_wrong_passwords_close_the_login_for_that_address(console: RunningConsole) -> None:
+    console.administrator()
+    browser = console.browser()
+    statuses = [browser.log_in("admin", f"wrong password {number}").status for number in range(12)]
+    assert statuses == [403] * 10 + [429] * 2
+    refused = browser.log_in("admin", PASSWORD)
+    assert refused.status == 429
+    assert "Try again in 5 min." in refused.text
+
+
+def test_login_of_another_site_s_page_is_refused(console: RunningConsole) -> None:
+    console.administrator()
+    form = {"name": "admin", "password": PASSWORD}
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
+        assert console.browser().post("/login", form, headers).status == 403
+    own = {"Origin": f"http://127.0.0.1:{console.port}", "Sec-Fetch-Site": "same-origin"}
+    assert console.browser().post("/login", form, own).status == 303
+
+
+def test_form_without_the_session_s_token_is_refused(console: RunningConsole) -> None:
+    browser, other = console.administrator(), console.browser()
+    other.log_in("admin", PASSWORD)
+    for csrf in ("", "0" * 64, other.csrf("/nowhere"), "\udcff"):
+        assert browser.post("/logout", {"csrf": csrf} if csrf != "\udcff" else {"csrf": "é"}).status == 403
+    assert browser.get("/nowhere").status == 404  # still logged in
+
+
+def test_every_answer_has_the_security_headers(console: RunningConsole) -> None:
+    admin = console.administrator()
+    pages = [
+        console.browser().get("/login"),
+        console.browser().get("/topics"),
+        console.browser().get("/api/v1/topics"),
+        console.browser().get("/static/console.css"),
+        admin.get("/topics"),
+        admin.get("/nowhere"),
+        admin.get("/%ff"),
+        admin.post("/topics", {}),
+    ]
+    for page in pages:
+        policy = page.headers["content-security-policy"]
+        assert "script-src 'self';" in policy
+        assert "unsafe" not in policy
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert page.headers["x-content-type-options"] == "nosniff"
+    assert [page.status for page in pages] == [200, 303, 401, 200, 502, 404, 404, 405]
+
+
+def test_pages_have_no_inline_code(console: RunningConsole) -> None:
+    admin = console.administrator()
+    for path in ("/login", "/nowhere", console.config.console_base_path + "/topics"):
+        text = admin.get(path).text
+        assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)|javascript:", text)
+
+
+def test_session_behind_a_trusted_https_proxy_is_secure_and_has_the_browser_s_address(tmp_path: Path) -> None:
+    with RunningConsole(tmp_path, console_trusted_proxies="127.0.0.1", console_base_path="/headrace") as console:
+        admin = console.administrator()
+        forwarded = {
+            "X-Forwarded-For": "10.1.1.1, 192.0.2.7",
+            "X-Forwarded-Proto": "https",
+            "X-Forwarded-Host": "console.example",
+            "Origin": "https://console.example",
+        }
+        answer = admin.post("/login", {"name": "admin", "password": PASSWORD}, forwarded)
+        assert answer.status == 303
+        assert "; Secure" in answer.headers["set-cookie"]
+        assert "Path=/headrace;" in answer.headers["set-cookie"]
+        assert answer.headers["location"] == "/headrace/"
+        for _ in range(11):
+            last = admin.post(
+                "/login", {"name": "x", "password": "wrong"}, {**forwarded, "X-Forwarded-For": "1.1.1.1, 192.0.2.9"}
+            )
+        assert last.status == 429
+        assert admin.log_in("admin", PASSWORD).status == 303  # another address
+        assert 'href="/headrace/static/' in admin.get("/nowhere").text
+
+
+def test_console_refuses_a_file_of_a_newer_version(tmp_path: Path) -> None:
+    database = open_database(tmp_path)
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(DatabaseUnusable, match="written by a newer version"):
+        open_database(tmp_path)

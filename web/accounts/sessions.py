@@ -1,0 +1,112 @@
+"""Sessions: opaque tokens of browsers. The database has only their hashes, so that a stolen file opens no session."""
+
+import hashlib
+import secrets
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from web.routes import Access
+
+IDLE_MS: Final = 12 * 3_600_000
+"""A session that was not used for this long ends."""
+LONGEST_MS: Final = 7 * 24 * 3_600_000
+"""A session ends after this time even if it is used."""
+_SEEN_EVERY_MS: Final = 60_000  # limit: how often the use of a session is written
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session. `id` identifies it to users and cannot be used to log in."""
+
+    id: str
+    user: str
+    access: Access
+    created_ms: int
+    seen_ms: int
+    address: str
+    browser: str
+
+
+class Sessions:
+    """The sessions in the database."""
+
+    def __init__(self, database: sqlite3.Connection, now_ms: Callable[[], int]) -> None:
+        self._database = database
+        self._now_ms = now_ms
+
+    def open(self, user: str, address: str, browser: str) -> str:
+        """Opens a session; returns its token, which is stored nowhere."""
+        now_ms = self._now_ms()
+        token = secrets.token_urlsafe(32)
+        self._database.execute(
+            "DELETE FROM sessions WHERE seen_ms < ? OR created_ms < ?", (now_ms - IDLE_MS, now_ms - LONGEST_MS)
+        )
+        self._database.execute(
+            "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
+            (_key(token), user, now_ms, now_ms, address, browser[:200]),
+        )
+        return token
+
+    def find(self, token: str) -> Session | None:
+        """The session of a token, with what its user may do now. None if it has ended. Notes that it is used."""
+        now_ms = self._now_ms()
+        row = self._database.execute(f"{_SELECT} WHERE key = ?", (_key(token),)).fetchone()
+        if row is None:
+            return None
+        session = _session(row)
+        if session.seen_ms < now_ms - IDLE_MS or session.created_ms < now_ms - LONGEST_MS:
+            return None
+        if session.seen_ms < now_ms - _SEEN_EVERY_MS:
+            self._database.execute("UPDATE sessions SET seen_ms = ? WHERE key = ?", (now_ms, _key(token)))
+        return session
+
+    def list(self) -> list[Session]:
+        """All sessions that have not ended, the last used first."""
+        now_ms = self._now_ms()
+        rows = self._database.execute(
+            f"{_SELECT} WHERE seen_ms >= ? AND sessions.created_ms >= ? ORDER BY seen_ms DESC",
+            (now_ms - IDLE_MS, now_ms - LONGEST_MS),
+        )
+        return [_session(row) for row in rows]
+
+    def close(self, token: str) -> None:
+        """Ends the session of a token."""
+        self._database.execute("DELETE FROM sessions WHERE key = ?", (_key(token),))
+
+    def close_id(self, session_id: str) -> bool:
+        """Ends a session by its id; False if there is none."""
+        return any(
+            self._database.execute("DELETE FROM sessions WHERE key = ?", (key,)).rowcount > 0
+            for (key,) in self._database.execute("SELECT key FROM sessions").fetchall()
+            if _id(key) == session_id
+        )
+
+    def close_all(self, user: str) -> int:
+        """Ends all sessions of a user; returns how many."""
+        return self._database.execute("DELETE FROM sessions WHERE user = ?", (user,)).rowcount
+
+
+_SELECT: Final = (
+    "SELECT key, user, users.access, sessions.created_ms, seen_ms, address, browser"
+    " FROM sessions JOIN users ON users.name = sessions.user"
+)
+
+
+def csrf_token(token: str) -> str:
+    """The token that forms of a session carry: known only to who knows the session's token, which scripts cannot read."""
+    return hashlib.sha256(b"csrf:" + token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _session(row: tuple[bytes, str, int, int, int, str, str]) -> Session:
+    key, user, access, created_ms, seen_ms, address, browser = row
+    return Session(_id(key), user, Access(access), created_ms, seen_ms, address, browser)
+
+
+def _key(token: str) -> bytes:
+    return hashlib.sha256(b"session:" + token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _id(key: bytes) -> str:
+    return key.hex()[:16]

@@ -1,0 +1,153 @@
+"""Login, logout and the first administrator. These set cookies, which no other page does."""
+
+from typing import Final
+
+from sanic import HTTPResponse, Request
+from sanic.response import redirect
+
+from web.accounts.audit_log import AuditLog
+from web.accounts.first_login import FirstLogin
+from web.accounts.login_limits import LoginLimits
+from web.accounts.users import Users
+from web.errors import Invalid, QueryFailed, Refused, TooOften
+from web.routes import Access, Raw, View, Visit
+from web.serving.page_renderer import PageRenderer
+from web.serving.visitors import CSRF_FIELD
+from web.translations import LANGUAGES
+
+_LANGUAGE_DAYS: Final = 365
+
+
+class LoginPages:
+    """The pages before the others."""
+
+    def __init__(
+        self, pages: PageRenderer, users: Users, audit: AuditLog, limits: LoginLimits, first_login: FirstLogin
+    ) -> None:
+        self._pages = pages
+        self._visitors = pages.visitors
+        self._users = users
+        self._audit = audit
+        self._limits = limits
+        self._first_login = first_login
+
+    def routes(self) -> list[Raw]:
+        """What it serves."""
+        return [
+            Raw("/login", self._show_login, Access.ANYONE),
+            Raw("/login", self._log_in, Access.ANYONE, ("POST",)),
+            Raw("/logout", self._log_out, Access.VIEWER, ("POST",)),
+            Raw("/first-login", self._show_first, Access.ANYONE),
+            Raw("/first-login", self._add_first, Access.ANYONE, ("POST",)),
+            Raw("/language", self._set_language, Access.ANYONE, ("POST",)),
+        ]
+
+    async def _show_login(self, request: Request, visit: Visit) -> HTTPResponse:
+        return self._login_form(request, visit)
+
+    async def _log_in(self, request: Request, visit: Visit) -> HTTPResponse:
+        self._visitors.check_origin(request)
+        name, password = _field(request, "name").strip(), _field(request, "password")
+        wait_ms = self._limits.wait_ms(visit.address, name)
+        if wait_ms:
+            minutes = -(-wait_ms // 60_000)
+            self._audit.add("", visit.address, "login", name, "refused: too many failed attempts")
+            failure: QueryFailed = TooOften("too many failed logins", f"Try again in {minutes} min.")
+            return self._login_form(request, visit, failure, name)
+        # order: counted before the password is checked, so that attempts at the same time count.
+        self._limits.failed(visit.address, name)
+        user = await self._users.log_in(name, password)
+        if user is None:
+            self._audit.add("", visit.address, "login", name, "refused: wrong name or password")
+            return self._login_form(request, visit, Refused("the user name or the password is wrong"), name)
+        self._limits.succeeded(visit.address, name)
+        self._audit.add(user.name, visit.address, "login", user.name)
+        return self._begin_session(request, visit, user.name, _field(request, "next"))
+
+    async def _log_out(self, request: Request, visit: Visit) -> HTTPResponse:
+        self._visitors.check_csrf(request, _field(request, CSRF_FIELD))
+        self._visitors.sessions.close(self._visitors.token(request))
+        self._audit.add(visit.user, visit.address, "logout", visit.user)
+        response = redirect(self._pages.templates.url("/login"), status=303)
+        self._visitors.remember(request, response, "")
+        return response
+
+    async def _show_first(self, request: Request, visit: Visit) -> HTTPResponse:
+        self._check_first(visit.arguments.get("token", ""))
+        return self._first_form(request, visit)
+
+    async def _add_first(self, request: Request, visit: Visit) -> HTTPResponse:
+        self._visitors.check_origin(request)
+        self._check_first(visit.arguments.get("token", ""))
+        name, password = _field(request, "name").strip(), _field(request, "password")
+        try:
+            if password != _field(request, "again"):
+                raise Invalid("the two passwords differ")
+            user = await self._users.add(name, password, Access.ADMIN)
+        except Invalid as failure:
+            return self._first_form(request, visit, failure, name)
+        self._first_login.use()
+        self._audit.add(user.name, visit.address, "user.create", user.name, after={"access": "admin"})
+        await self._users.log_in(name, password)
+        return self._begin_session(request, visit, user.name, "/")
+
+    async def _set_language(self, request: Request, _visit: Visit) -> HTTPResponse:
+        self._visitors.check_origin(request)
+        language = _field(request, "language")
+        if language not in LANGUAGES:
+            raise Invalid(f"language={language[:80]!r} is not one of {', '.join(LANGUAGES)}")
+        response = redirect(self._pages.templates.url(safe_path(_field(request, "next"))), status=303)
+        response.add_cookie(
+            "language",
+            language,
+            path=self._visitors.base_path or "/",
+            max_age=_LANGUAGE_DAYS * 86_400,
+            samesite="Lax",
+            secure=False,
+        )
+        return response
+
+    # ---- within
+
+    def _begin_session(self, request: Request, visit: Visit, user: str, then: str) -> HTTPResponse:
+        # A new token: whoever planted the old one has nothing.
+        self._visitors.sessions.close(self._visitors.token(request))
+        token = self._visitors.sessions.open(user, visit.address, request.headers.get("user-agent", ""))
+        response = redirect(self._pages.templates.url(safe_path(then)), status=303)
+        self._visitors.remember(request, response, token)
+        return response
+
+    def _check_first(self, token: str) -> None:
+        if not self._users.is_empty() or not self._first_login.is_right(token):
+            raise Refused(
+                "the link is invalid or was used already",
+                "A console without users writes a new link to its log when it starts.",
+            )
+
+    def _login_form(
+        self, request: Request, visit: Visit, failure: QueryFailed | None = None, name: str = ""
+    ) -> HTTPResponse:
+        then = _field(request, "next") or visit.arguments.get("next", "")
+        data = {"name": name, "failure": failure, "next": safe_path(then), "is_new": self._users.is_empty()}
+        data["link_file"] = str(self._first_login.path)
+        return self._pages.page(
+            request, visit, View("Log in", "login.html", data), status=200 if failure is None else failure.status
+        )
+
+    def _first_form(
+        self, request: Request, visit: Visit, failure: QueryFailed | None = None, name: str = ""
+    ) -> HTTPResponse:
+        data = {"name": name, "failure": failure, "token": visit.arguments.get("token", "")}
+        view = View("Create the first administrator", "first_login.html", data)
+        return self._pages.page(request, visit, view, status=200 if failure is None else failure.status)
+
+
+def safe_path(path: str) -> str:
+    """A page of the console; the start page in place of anything that could lead elsewhere."""
+    is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and "\\" not in path
+    return path if is_own else "/"
+
+
+def _field(request: Request, name: str) -> str:
+    form = request.form
+    return str(form.get(name) or "") if form is not None else ""

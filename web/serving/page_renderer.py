@@ -1,0 +1,76 @@
+"""PageRenderer: a View as an HTML page in the visitor's language."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sanic import HTTPResponse, Request
+
+from web.routes import Access, Outcome, Query, View, Visit
+from web.serving.html import Templates
+from web.serving.visitors import Visitors
+from web.tables.table import TableView
+from web.translations import LANGUAGES, choose_language, translator
+
+_MOST_NOTICES: Final = 1_000  # limit: notices that nobody has fetched
+
+_HTMX_CONFIG: Final = json.dumps({
+    "allowEval": False,
+    "allowScriptTags": False,
+    "includeIndicatorStyles": False,
+    "historyCacheSize": 0,
+    "selfRequestsOnly": True,
+    "refreshOnHistoryMiss": True,
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PageRenderer:
+    """Renders pages; keeps the notice of a change until the session's next page shows it."""
+
+    templates: Templates
+    visitors: Visitors
+    menu: Sequence[Query]
+    base_path: str
+    cluster_name: str
+    _notices: OrderedDict[str, Outcome] = field(default_factory=OrderedDict)
+
+    def notice(self, request: Request, outcome: Outcome) -> None:
+        """Show the outcome of a change on the session's next page."""
+        self._notices[self.visitors.csrf(request)] = outcome
+        while len(self._notices) > _MOST_NOTICES:
+            self._notices.popitem(last=False)
+
+    def page(
+        self,
+        request: Request,
+        visit: Visit,
+        view: View,
+        tables: Mapping[str, TableView[Any]] | None = None,
+        here: str = "",
+        status: int = 200,
+    ) -> HTTPResponse:
+        """The page. `here` is the entry of the navigation to which it belongs."""
+        language = choose_language(request.cookies.get("language"), request.headers.get("accept-language", ""))
+        csrf = self.visitors.csrf(request)
+        body = self.templates.render(
+            view.template,
+            t=translator(language),
+            language=language,
+            languages=LANGUAGES,
+            view=view,
+            tables=tables or {},
+            visit=visit,
+            csrf=csrf,
+            notice=self._notices.pop(csrf, None) if visit.user else None,
+            menu=[entry for entry in self.menu if visit.access >= entry.access],
+            here=here,
+            path=request.path.removeprefix(self.base_path),
+            cluster_name=self.cluster_name if visit.user else "",
+            Access=Access,
+            htmx_config=_HTMX_CONFIG,
+        )
+        headers = {"Cache-Control": "no-store"}
+        return HTTPResponse(body, status=status, content_type="text/html; charset=utf-8", headers=headers)

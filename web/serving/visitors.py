@@ -1,0 +1,79 @@
+"""Visitors: who sends a request, from the session cookie or a token of the API."""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sanic import HTTPResponse, Request
+
+from web.accounts.sessions import Sessions, csrf_token
+from web.errors import NotLoggedIn, Refused
+from web.routes import Access, Visit
+from web.serving.security import Proxies, check_origin
+
+COOKIE: Final = "headrace_session"
+CSRF_FIELD: Final = "csrf"
+CSRF_HEADER: Final = "x-csrf-token"
+
+
+@dataclass(frozen=True, slots=True)
+class Visitors:
+    """Finds who sends a request."""
+
+    sessions: Sessions
+    proxies: Proxies
+    base_path: str
+
+    def visit(self, request: Request, path: Mapping[str, str]) -> Visit:
+        """The request as pages see it; without a session nobody's."""
+        session = self.sessions.find(self.token(request))
+        arguments = {key: values[0] for key, values in request.args.items()}
+        user, access = ("", Access.ANYONE) if session is None else (session.user, session.access)
+        return Visit(user, access, self.address(request), path, arguments)
+
+    def address(self, request: Request) -> str:
+        """The address of the browser."""
+        return self.proxies.address(request.ip, request.headers)
+
+    def token(self, request: Request) -> str:
+        """The token in the cookie; empty if there is none."""
+        return request.cookies.get(COOKIE) or ""
+
+    def csrf(self, request: Request) -> str:
+        """The token that forms of this session carry."""
+        return csrf_token(self.token(request))
+
+    def check_origin(self, request: Request) -> None:
+        """Raises Refused for a request of another site's page."""
+        check_origin(request.headers, self.proxies.host(request.ip, request.headers))
+
+    def check_csrf(self, request: Request, given: str) -> None:
+        """Raises Refused unless the request comes from a page of this session."""
+        self.check_origin(request)
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), self.csrf(request).encode()):
+            raise Refused("the form belongs to another session", "Reload the page and send it again.")
+
+    def remember(self, request: Request, response: HTTPResponse, token: str) -> None:
+        """Sets the cookie of a session, or removes it if the token is empty."""
+        is_https = self.proxies.is_https(request.ip, request.headers)
+        response.add_cookie(
+            COOKIE,
+            token,
+            path=self.base_path or "/",
+            httponly=True,
+            samesite="Lax",
+            secure=is_https,
+            max_age=None if token else 0,
+        )
+
+
+def require(visit: Visit, access: Access) -> None:
+    """Raises NotLoggedIn, Refused."""
+    if visit.access >= access:
+        return
+    if not visit.user:
+        raise NotLoggedIn("nobody is logged in", "Log in first.")
+    raise Refused(
+        f"{visit.user} is {visit.access.name.lower()}; this needs {access.name.lower()}", "Ask an administrator."
+    )
