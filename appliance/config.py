@@ -63,7 +63,7 @@ class ApplianceConfig:
     # -- logs
     log_level: str = option("info", help="Lowest level that is logged: debug, info, warning or error.")
     log_format: str = option(
-        "text", help="text: key=value; json: one JSON object per line. Also applies to standard error."
+        "text", help="text: lines for people and grep; json: one JSON object per line. Also applies to standard error."
     )
     log_file_size: int = option(104_857_600, help="Size at which headrace.log is rotated (bytes).")
     log_file_count: int = option(10, help="Number of rotated log files to keep.")

@@ -1,21 +1,26 @@
-"""Formats a log record as one line, whatever it contains: `key=value` for people and grep, or a JSON object for machines.
+"""Formats a log record as one line, whatever it contains: for people and grep, or as a JSON object for machines.
 
 ::
 
-    time=2026-01-31T09:30:00.123Z level=info role=flush pid=4711 logger=store.flush.daemon event="synced to 1073741824"
-    {"time":"2026-01-31T09:30:00.123Z","level":"info","role":"flush","pid":4711,"logger":"…","event":"…"}
+    2026-01-31T09:30:00.123Z warning supervisor[4711] appliance.role_supervisor: role died role=flush how='ended by SIGKILL'
+    {"time":"2026-01-31T09:30:00.123Z","level":"warning","role":"supervisor","pid":4711,"logger":"appliance.role_supervisor",
+     "event":"role died","fields":{"role":"flush","how":"ended by SIGKILL"}}
 
-A traceback is in the field `trace`. Line ends are escaped.
+A message is an event followed by `key=value` pairs; values with spaces are in quotation marks. A JSON line has the pairs as `fields`, unless the message is
+of another form: then all of it is the event. A traceback is in the field `trace`. Line ends are escaped.
 """
 
 import json
 import logging
+import re
 import time
 from typing import Final, Literal
 
 LogFormat = Literal["text", "json"]
 
-_NEEDS_QUOTES: Final = frozenset(' "=\\\n\r\t')
+_PAIR: Final = r"""([A-Za-z_][\w.]*)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]*)"""
+_EVENT_AND_PAIRS: Final = re.compile(rf"([^=]*?)((?: {_PAIR})+)")
+_ONE_PAIR: Final = re.compile(_PAIR)
 
 
 class LineFormatter(logging.Formatter):
@@ -23,35 +28,51 @@ class LineFormatter(logging.Formatter):
 
     def __init__(self, log_format: LogFormat) -> None:
         super().__init__()
-        self._format_fields = _as_json if log_format == "json" else _as_text
+        self._format_line = _as_json if log_format == "json" else _as_text
 
     def format(self, record: logging.LogRecord) -> str:
         """The record's line, without a line end."""
-        fields: dict[str, str | int] = {
-            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
-            "level": record.levelname.lower(),
-            "role": getattr(record, "role", "supervisor"),
-            "pid": record.process or 0,
-            "logger": record.name,
-            "event": record.getMessage(),
-        }
         trace = record.exc_text or (self.formatException(record.exc_info) if record.exc_info else "")
-        if trace:
-            fields["trace"] = trace
-        return self._format_fields(fields)
+        return self._format_line(record, record.getMessage(), trace)
 
 
-def _as_text(fields: dict[str, str | int]) -> str:
-    return " ".join(f"{key}={_quote(value)}" for key, value in fields.items())
+def _time_of(record: logging.LogRecord) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
 
 
-def _as_json(fields: dict[str, str | int]) -> str:
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+def _role_of(record: logging.LogRecord) -> str:
+    return getattr(record, "role", "supervisor")
 
 
-def _quote(value: str | int) -> str:
-    text = str(value)
-    if text and not _NEEDS_QUOTES.intersection(text) and text.isprintable():
+def _as_text(record: logging.LogRecord, message: str, trace: str) -> str:
+    begin = f"{_time_of(record)} {record.levelname.lower()} {_role_of(record)}[{record.process or 0}] {record.name}: "
+    return begin + _printable(message) + (f' trace="{_printable(trace)}"' if trace else "")
+
+
+def _as_json(record: logging.LogRecord, message: str, trace: str) -> str:
+    found = _EVENT_AND_PAIRS.fullmatch(message)
+    fields = {key: _unquoted(value) for key, value in _ONE_PAIR.findall(found[2])} if found else {}
+    line = {
+        "time": _time_of(record),
+        "level": record.levelname.lower(),
+        "role": _role_of(record),
+        "pid": record.process or 0,
+        "logger": record.name,
+        "event": found[1] if found else message,
+    }
+    if fields:
+        line["fields"] = fields
+    if trace:
+        line["trace"] = trace
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if value[:1] in {"'", '"'} else value
+
+
+def _printable(text: str) -> str:
+    """The text with everything that would end a line or change a terminal escaped."""
+    if text.isprintable():
         return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in quoted)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

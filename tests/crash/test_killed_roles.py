@@ -93,13 +93,13 @@ def drains_s(data: Path) -> list[float]:
     """How long each broker took from the stop order until its last connection closed, according to the log."""
     took, began = [], None
     for line in (data / "logs" / "headrace.log").read_text().splitlines():
-        if "role=broker" in line and "reason='stopping'" in line and began is not None:
+        if " broker[" in line and "reason='stopping'" in line and began is not None:
             took.append((moment_of(line) - began).total_seconds())
-        elif "role=broker" in line and "broker stopping" in line:
+        elif " broker[" in line and "broker stopping" in line:
             began = moment_of(line)
     return took
 
 
 def moment_of(line: str) -> datetime:
     """The time of a log line."""
-    return datetime.fromisoformat(line.partition(" ")[0].removeprefix("time="))
+    return datetime.fromisoformat(line.partition(" ")[0])

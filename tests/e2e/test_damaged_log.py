@@ -63,4 +63,4 @@ def test_only_damaged_messages_are_unreadable_and_damage_is_reported(tmp_path: P
         log = (appliance.data / "logs" / "headrace.log").read_text().splitlines()
         for queue_offset in hit:
             told = f"topic=PlainTopic queue=0 queue_offset={queue_offset} physical_offset={places[queue_offset]} "
-            assert sum(told in line and " level=error " in line for line in log) == 1
+            assert sum(told in line and " error " in line for line in log) == 1

@@ -154,7 +154,7 @@ def test_forced_deletion_frees_space_reports_losses_and_stops_when_ineffective(
         first_kept = int(puller.pull(TOPIC, offset=count - 1).ext["minOffset"])
     lost = first_kept - 10
     assert lost > 0
-    warnings = [line for line in log_of(appliance) if " level=warning " in line]
+    warnings = [line for line in log_of(appliance) if " warning " in line]
     told = [
         line for line in warnings if "unconsumed messages deleted before their retention time group=has-ten" in line
     ]

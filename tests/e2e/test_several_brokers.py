@@ -99,8 +99,8 @@ def test_broker_stops_starts_and_restarts_by_itself(tmp_path: Path) -> None:
         assert status["brokers"]["b"]["store"] == str(data / "b" / "store")
         assert appliance.stop() == 0
         assert "broker stopped broker=b clean=true" in appliance.log
-        assert re.search(r"role=b/recover .*", appliance.log)
-        assert re.search(r"role=b/broker .*broker running", appliance.log)
+        assert re.search(r" b/recover\[", appliance.log)
+        assert re.search(r" b/broker\[.*broker running", appliance.log)
 
 
 def test_commands_about_a_store_ask_which_broker_is_meant(tmp_path: Path) -> None:

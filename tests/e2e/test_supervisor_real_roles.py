@@ -106,14 +106,14 @@ def test_log_names_the_client_whose_request_crashed_the_broker(tmp_path: Path) -
             culprit, bystander = client.getsockname()[1], idle.getsockname()[1]
         appliance.wait_restarted("broker")
         assert re.search(
-            rf"role died role=broker how='ended by SIGKILL' lived_ms=\d+ client=127\.0\.0\.1:{culprit}\"", appliance.log
+            rf"role died role=broker how='ended by SIGKILL' lived_ms=\d+ client=127\.0\.0\.1:{culprit}\n", appliance.log
         )
         assert f":{bystander}" not in appliance.log
         with PlainSender(port) as sender:
             sender.send(2)
         os.kill(appliance.pid_of("broker"), signal.SIGKILL)
         appliance.wait_restarted("broker", 2)
-        assert re.search(r"role died role=broker how='ended by SIGKILL' lived_ms=\d+\"", appliance.log)
+        assert re.search(r"role died role=broker how='ended by SIGKILL' lived_ms=\d+\n", appliance.log)
         assert appliance.stop() == 0
 
 
@@ -191,7 +191,7 @@ def test_every_json_log_line_is_an_object(tmp_path: Path) -> None:
 def test_running_roles_equal_the_role_table(tmp_path: Path) -> None:
     configuration = read_configuration(Sources(data=str(tmp_path)))
     table = {role.name for role in (*appliance_roles(configuration), *broker_roles(configuration.brokers[0]))}
-    assert table == {*ROLES, "recover"}
+    assert table == {*ROLES, "recover", "console"}
 
 
 @pytest.mark.parametrize("role", ["housekeeper", "broker"])
@@ -210,7 +210,7 @@ def test_options_changed_at_run_time_reach_all_roles_and_survive_restarts(tmp_pa
         body = b"fileReservedTime=24\nflushIntervalCommitLog=77\nbrokerPermission=4\n"
         assert ask(port, RequestCode.UPDATE_BROKER_CONFIG, body).code == 0
         for role in ("flush", "housekeeper"):
-            pattern = rf"role={role} .*changed options applied fileReservedTime=24 flushIntervalCommitLog=77"
+            pattern = rf" {role}\[.*changed options applied fileReservedTime=24 flushIntervalCommitLog=77"
             wait_until(lambda pattern=pattern: re.search(pattern, appliance.log), 60, pattern)
         for role in ("flush", "broker"):
             os.kill(appliance.pid_of(role), signal.SIGKILL)
