@@ -143,11 +143,15 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             if not self._is_established:
                 tls.do_handshake()
                 self._establish(tls)
-            while piece := tls.read(_RECORD):
+            # A read takes a whole record: when no bytes are left nothing is, and to read once more would only raise, which costs more than a record.
+            while self._incoming.pending:
+                piece = tls.read(_RECORD)
+                if not piece:
+                    return False
                 pieces.append(piece)
         except ssl.SSLWantReadError:
-            return True
-        return False
+            pass  # the beginning of a record
+        return True
 
     def _establish(self, tls: ssl.SSLObject) -> None:
         self._is_established = True

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from cryptography.hazmat.primitives.serialization import (
@@ -475,6 +476,71 @@ def test_large_and_pipelined_frames_pass_unchanged(run: Any, certificates: Certi
             assert server.held_bytes == 0
 
     run(main())
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is written; data goes nowhere by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+
+    def write(self, data: Any) -> None:
+        self.written.append(bytes(data))
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
+
+def test_each_record_is_read_once(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = 0
+    read = ssl.SSLObject.read
+
+    def count(self: ssl.SSLObject, *arguments: Any) -> Any:
+        nonlocal reads
+        reads += self.server_side
+        return read(self, *arguments)
+
+    monkeypatch.setattr(ssl.SSLObject, "read", count)
+    received: list[bytes] = []
+    user = Mock(data_received=received.append)
+
+    async def main() -> None:
+        nonlocal reads
+        wire, incoming, outgoing = Wire(), ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = certificates.client().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        with pytest.raises(ssl.SSLWantReadError):
+            client.do_handshake()
+        layer = tls_layer.TlsLayer(asyncio.get_running_loop(), wire, user)
+        layer.begin(server_context(certificates.settings()), outgoing.read())
+        incoming.write(b"".join(wire.written))
+        client.do_handshake()
+        client.write(b"first")
+        layer.data_received(outgoing.read())  # the end of the handshake and a record
+        assert (received.pop(), reads) == (b"first", 1)
+        for size in (1, 16_384):
+            reads = 0
+            client.write(bytes(size))
+            layer.data_received(outgoing.read())
+            assert (received.pop(), reads) == (bytes(size), 1)
+        # A record in two parts is asked for twice, two records in one part are handed on together.
+        reads = 0
+        client.write(b"halves")
+        record = outgoing.read()
+        layer.data_received(record[:9])
+        assert (received, reads) == ([], 1)
+        layer.data_received(record[9:])
+        assert (received.pop(), reads) == (b"halves", 2)
+        client.write(b"one ")
+        client.write(b"two")
+        layer.data_received(outgoing.read())
+        assert (received, reads) == ([b"one two"], 4)
+
+    asyncio.run(main())
+    user.tls_failed.assert_not_called()
 
 
 def test_one_batch_of_answers_leaves_with_one_write(
