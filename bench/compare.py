@@ -1,13 +1,15 @@
 """Runs the same loads on Apache's broker and on the appliance and appends the ratios to bench/RESULTS.md.
 
-    make bench                       both servers, two rounds, under four minutes
+    make bench                       both servers, two rounds, about six minutes
     python bench/compare.py --rounds 1 --seconds 3 --only headrace --print
+    python bench/compare.py --loads pipelined,pull,signed,signed-pull,tls,tls-pull       what signatures and TLS cost
 
 Every round starts a server on an empty store with its defaults (asynchronous flush) and measures, in this order: the time
 from its start to the first acknowledged message; sends of 1 KiB over 8 connections with 32 in flight; 64 synchronous
-producers; pulls of 32; the official Java client sending from 16 threads. The load generator (bench/reference/load) is light;
-it shares the machine's cores with the server, as does the Java client, which is most of what that row measures. CPU is user
-and system time of all processes of the server.
+producers; pulls of 32; the official Java client sending from 16 threads; sends and pulls over TLS, with the certificate that the server makes. A second server
+has access control enabled and an account that may do everything: sends and pulls that are signed, each with its own signature. The rows of TLS and
+signatures also give the rate as a part of the rate without. The load generator (bench/reference/load) is light; it shares the machine's cores with the server, as
+does the Java client, which is most of what that row measures. CPU is user and system time of all processes of the server.
 """
 
 import argparse
@@ -42,6 +44,13 @@ RESULTS = ROOT / "bench" / "RESULTS.md"
 SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
 TITLES = {"reference": "Apache", "headrace": "Headrace"}
 TOPIC = "RawLoad"
+ACCOUNT = "bench-account:bench-secret"
+ACCOUNTS = """accounts:
+- accessKey: bench-account
+  secretKey: bench-secret
+  defaultTopicPerm: PUB|SUB
+  defaultGroupPerm: PUB|SUB
+"""
 
 
 @dataclass
@@ -62,8 +71,15 @@ class Load:
 
     title: str
     mode: str
-    arguments: dict[str, int]
+    arguments: dict[str, int | str]
     warmup_s: float
+    without: str = ""
+    """The same load without signatures or TLS."""
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it needs a server that has access control enabled."""
+        return "account" in self.arguments
 
 
 LOADS = {
@@ -76,7 +92,23 @@ LOADS = {
     ),
     "pull": Load("pull, 32 messages of 1 KiB a request, 8 connections", "pull", {"conns": 8, "inflight": 1}, 1.5),
     "java": Load("official Java client, 16 threads sending 1 KiB", "java", {"threads": 16, "size": 1024}, 2),
-}
+    "tls": Load(
+        "send 1 KiB over TLS, 8 connections x 32 in flight",
+        "send", {"conns": 8, "inflight": 32, "size": 1024, "tls": "on"}, 5, "pipelined",
+    ),
+    "tls-pull": Load(
+        "pull over TLS, 32 messages of 1 KiB a request, 8 connections",
+        "pull", {"conns": 8, "inflight": 1, "tls": "on"}, 1.5, "pull",
+    ),
+    "signed": Load(
+        "signed send 1 KiB, 8 connections x 32 in flight",
+        "send", {"conns": 8, "inflight": 32, "size": 1024, "account": ACCOUNT}, 5, "pipelined",
+    ),
+    "signed-pull": Load(
+        "signed pull, 32 messages of 1 KiB a request, 8 connections",
+        "pull", {"conns": 8, "inflight": 1, "account": ACCOUNT}, 1.5, "pull",
+    ),
+}  # fmt: skip
 
 
 @dataclass
@@ -112,22 +144,37 @@ def main() -> None:
 
 
 def measure(name: str, loads: dict[str, Load], seconds: float, folder: Path | None) -> Round:
-    """Measures one server, from its start on an empty store to its stop."""
-    work = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=folder))
+    """Measures one server, from its start on an empty store to its stop, and another with access control."""
     measured = Round()
-    try:
-        ports = free_ports()
-        first = FirstMessage(ports)
-        with SERVERS[name](work / "data", ports=ports) as server:
-            measured.start_s = first.wait()
-            for key, load in loads.items():
-                print(f"  {load.title}", end=": ", file=sys.stderr, flush=True)
-                run = with_java if load.mode == "java" else with_generator
-                measured.cells[key] = figures = run(server, load, seconds, work)
-                print(f"{figures.rate:,.0f}/s, {figures.cpu_us:.1f} us CPU {figures.note}", file=sys.stderr)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    for is_signed in (False, True):
+        chosen = {key: load for key, load in loads.items() if load.is_signed == is_signed}
+        if chosen:
+            work = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=folder))
+            try:
+                measure_server(name, chosen, seconds, work, measured)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
     return measured
+
+
+def measure_server(name: str, loads: dict[str, Load], seconds: float, work: Path, measured: Round) -> None:
+    """Starts one server in the folder `work`, with access control if the loads are signed, and runs the loads."""
+    data, ports = work / "data", free_ports()
+    is_signed = any(load.is_signed for load in loads.values())
+    if is_signed:
+        (data / "conf").mkdir(parents=True)
+        (data / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
+    settings = {"aclEnable": "true"} if is_signed else {}
+    more = (f"--home={data}",) if is_signed and name == "reference" else ()
+    first = None if is_signed else FirstMessage(ports)
+    with SERVERS[name](data, ports=ports, settings=settings, more=more) as server:
+        if first is not None:
+            measured.start_s = first.wait()
+        for key, load in loads.items():
+            print(f"  {load.title}", end=": ", file=sys.stderr, flush=True)
+            run = with_java if load.mode == "java" else with_generator
+            measured.cells[key] = figures = run(server, load, seconds, work)
+            print(f"{figures.rate:,.0f}/s, {figures.cpu_us:.1f} us CPU {figures.note}", file=sys.stderr)
 
 
 def with_generator(server: Server, load: Load, seconds: float, _: Path) -> Figures:
@@ -279,6 +326,11 @@ def report(rounds: dict[str, list[Round]], loads: dict[str, Load], seconds: floa
         ):
             values = {name: [float(getattr(one.cells[key], figure)) for one in rounds[name]] for name in names}
             lines.append(figures_row(words, values, shape))
+        if load.without in loads:
+            values = {
+                name: [part_of(one.cells[key], one.cells[load.without]) for one in rounds[name]] for name in names
+            }
+            lines.append(figures_row(f"part of the rate of: {loads[load.without].title}", values, ".2f"))
     notes = {
         f"{TITLES[name]}, {loads[key].title}: {cell.note or f'{cell.errors} errors'}"
         for name in names for one in rounds[name] for key, cell in one.cells.items() if cell.note or cell.errors
@@ -289,6 +341,11 @@ def report(rounds: dict[str, list[Round]], loads: dict[str, Load], seconds: floa
             "Ratio: Headrace to Apache, geometric mean of the rounds. Rates: more is better; the rest: less is better."
         )
     return lines
+
+
+def part_of(cell: Figures, whole: Figures) -> float:
+    """The rate as a part of another; 0 if that was not measured."""
+    return cell.rate / whole.rate if whole.rate else 0.0
 
 
 def figures_row(title: str, values: dict[str, list[float]], shape: str) -> str:
