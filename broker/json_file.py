@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from broker.errors import ConfigFileUnreadable
 from headrace.errors import RemoteProtocolError
+from store.mapped_file import sync_directory
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ class JsonFile:
             self._keep_backup()
             # order: the backup before the rename, otherwise a kill in between would leave no predecessor.
             os.replace(self._temporary, self.path)
-            _sync_folder(self.path.parent)
+            sync_directory(self.path.parent)
             self._written = turn
 
     def _keep_backup(self) -> None:
@@ -106,12 +107,3 @@ class JsonFile:
         except FileNotFoundError:
             return None
         return decode(data) if data.strip() else None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a rename in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

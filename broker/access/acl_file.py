@@ -35,6 +35,7 @@ from broker.access.permission import Permission, parse_permission
 from headrace.model import names
 from headrace.model.data_version import DataVersion
 from headrace.protocol import fastjson
+from store.mapped_file import sync_directory
 
 MIN_KEY_LENGTH: Final = 7
 MAX_BYTES: Final = 3 << 20  # limit: that of RocketMQ's reader; some 10,000 accounts
@@ -256,7 +257,7 @@ def write_content(path: Path, content: Content) -> None:
         if path.exists():
             shutil.copymode(path, temporary)
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        sync_directory(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -266,12 +267,3 @@ def give_to_owner_of(pattern: Path, target: int | Path) -> None:
     status = pattern.stat()
     if os.geteuid() == 0 and (status.st_uid, status.st_gid) != (0, 0):
         os.chown(target, status.st_uid, status.st_gid)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a rename in the folder last."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

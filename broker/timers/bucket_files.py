@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.timers.entry import ENTRY_SIZE
+from store.mapped_file import sync_directory
 from store.paths import file_name
 
 SPAN_MS: Final = 600_000
@@ -102,11 +103,7 @@ class BucketFiles:
                 os.close(fd)
             self._unsynced.discard(bucket)
         if self._directory.is_dir():
-            fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            sync_directory(self._directory)
 
     def read(self, bucket: int) -> bytes:
         """The entries of a bucket, including collected ones. Raises OSError."""

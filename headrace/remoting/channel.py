@@ -24,7 +24,7 @@ import socket
 import time
 from collections.abc import Callable
 from time import monotonic_ns
-from typing import Final, Generic, Protocol, TypeVar, cast, final
+from typing import Final, Generic, TypeVar, cast, final
 
 from headrace.errors import BadFrame, FrameTooLarge
 from headrace.model.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
@@ -32,52 +32,17 @@ from headrace.protocol.frame import FRAME_MAX_LENGTH, frame_size, too_large_fram
 from headrace.remoting.buffer_budget import LEAST_RATE
 from headrace.remoting.client_usage import NOBODY, name_of_account, name_of_address
 from headrace.remoting.endpoint import Endpoint
+from headrace.remoting.frame_handler import FrameHandler
 from headrace.remoting.partial_frame import LENGTH_UNKNOWN, PartialFrame
 from headrace.remoting.tls_layer import TLS_HANDSHAKE, TlsLayer
 from headrace.remoting.turns import Turns
 
 logger = logging.getLogger(__name__)
 
-HIGH_WATER: Final = (
-    64 << 10
-)  # limit: bytes that wait to be sent to an accepted peer before no more of its requests are taken
+HIGH_WATER: Final = 64 << 10
+# limit: unsent bytes for an accepted peer above which no more of its requests are taken
 CLIENT_HIGH_WATER: Final = 1 << 20  # limit: the same for requests of ours; beyond it `wait_writable` waits
 BATCH_LIMIT: Final = 1 << 20  # limit: what one batch may grow to before it is written
-
-
-class FrameHandler(Protocol):
-    """What a channel does with the frames that it reads. It is given the channel and uses its public interface."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it takes no more frames for now. It calls the channel's `pause` when that begins and `resume` when it ends."""
-
-    def opened(self) -> None:
-        """The peer is known. Raises what it raises: the connection is aborted then."""
-
-    # These three are called for every read, so a handler may offer the functions of another object, or none, instead of methods.
-
-    @property
-    def begin_batch(self) -> Callable[[], None] | None:
-        """Called before the frames of one read."""
-
-    @property
-    def take(self) -> Callable[[bytes, int], int]:
-        """`take(data, position)` handles the whole frames in `data` from `position` on, until it takes no more.
-
-        It returns where the first begins that was not handled. If the channel was closed meanwhile, everything counts as handled.
-        Raises BadFrame.
-        """
-
-    @property
-    def end_batch(self) -> Callable[[], None] | None:
-        """Called after the frames of one read; what was written leaves then."""
-
-    def resumed(self) -> None:
-        """There is room again: what had to wait for it can be written."""
-
-    def lost(self, reason: str) -> None:
-        """The connection is lost."""
 
 
 HandlerT = TypeVar("HandlerT", bound=FrameHandler)
