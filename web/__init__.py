@@ -6,6 +6,9 @@ Rooms, from top to bottom; each imports only those below it (`.importlinter`):
     application   the composition root: which rooms are served
     serving       turns declared routes into HTTP: pages, tables, JSON, errors
     pages         one module for each page: queries and changes, as data
+    metrics, health, history
+                  what machines ask, and thirty days of figures
+    sampling      figures of all brokers, taken every ten seconds and shared
     cluster       reads a cluster through headrace's Admin
     routes        what a room declares: Query, Change, View, Visit
     tables        typed rows as HTML, CSV, JSON Lines and JSON

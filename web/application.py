@@ -22,8 +22,15 @@ from web.accounts.sessions import Sessions
 from web.accounts.users import Users
 from web.cluster.cluster import Cluster
 from web.config import ConsoleConfig
+from web.health.health_routes import HealthRoutes
+from web.history.history_file import open_history
+from web.history.history_routes import HistoryRoutes
+from web.history.recorder import Recorder
+from web.metrics.metrics_routes import MetricsRoutes
 from web.pages.topics import TopicPages
 from web.routes import Query, Route
+from web.sampling.own_appliance import OwnAppliance
+from web.sampling.sampler import Sampler
 from web.serving.dispatcher import Dispatcher
 from web.serving.html import Templates
 from web.serving.login_pages import LoginPages
@@ -74,7 +81,17 @@ def make_console(settings: ConsoleSettings) -> Console:
     if users.is_empty():
         logger.warning("console has no users link=%s file=%s", first_login.make(), first_login.path)
 
-    declared: list[Route] = [*TopicPages(cluster).routes()]
+    own = OwnAppliance(settings.control_socket)
+    sampler = Sampler(cluster.admin, own)
+    history = open_history(settings.folder / "history.db")
+    recorder = Recorder(sampler, history)
+
+    declared: list[Route] = [
+        *HealthRoutes(sampler, own, settings.cluster.name_server_list).routes(),
+        *MetricsRoutes(sampler, settings.folder / "metrics-token").routes(),
+        *HistoryRoutes(history).routes(),
+        *TopicPages(cluster).routes(),
+    ]
 
     menu = [route for route in declared if isinstance(route, Query) and route.menu]
     proxies = Proxies(parse_networks("consoleTrustedProxies", config.console_trusted_proxies))
@@ -84,7 +101,12 @@ def make_console(settings: ConsoleSettings) -> Console:
     login = LoginPages(pages, users, audit, LoginLimits(_now_ms), first_login)
     app = _make_app()
     Dispatcher(app, [*static_files(), *login.routes(), *declared], pages, audit, cluster.forget)
-    return Console(app, cluster, close=database.close)
+
+    def close() -> None:
+        history.close()
+        database.close()
+
+    return Console(app, cluster, [recorder.run], close)
 
 
 def _make_app() -> Sanic[Any, Any]:

@@ -101,9 +101,12 @@ public class Interop {
         client.setMqClientApiTimeout(PATIENCE_MS);
     }
 
-    /** The same, with its "namespace" if one is given. */
+    /** The same, with its "namespace" and its "unit" if they are given. Without "namesrv" the client asks the address service. */
     static void connect(ClientConfig client, JSONObject arguments) {
         connect(client, arguments.getString("namesrv"));
+        if (arguments.containsKey("unit")) {
+            client.setUnitName(arguments.getString("unit"));
+        }
         if (arguments.containsKey("namespace")) {
             client.setNamespace(arguments.getString("namespace"));
         }

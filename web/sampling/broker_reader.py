@@ -1,0 +1,168 @@
+"""BrokerReader: one broker's part of a sample, in a handful of requests, whatever the number of topics and groups.
+
+What takes a request for each group or topic (connections, dead letters) is read less often and by few requests at a time.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from headrace import Admin
+from headrace.errors import BrokerError, HeadraceError
+from headrace.model import names
+from headrace.protocol.bodies import ConsumeStatsList
+from headrace.protocol.response_code import ResponseCode
+from headrace.protocol.version import version_text
+from web.sampling.paced import Paced
+from web.sampling.sample import BrokerSample, ClientKind, Progress, Traffic
+
+T = TypeVar("T")
+
+PROGRESS_EVERY_S: Final = 9.0
+DETAILS_EVERY_S: Final = 60.0
+_AT_ONCE: Final = 4  # limit: requests in progress at one broker
+_MOST_DETAILS: Final = 1_000  # limit: groups whose connections, and whose dead letters, are read
+
+
+class BrokerReader:
+    """Reads one broker. Keeps what it read before."""
+
+    def __init__(self, admin: Admin, cluster: str, name: str, broker_id: int, address: str) -> None:
+        self._admin = admin
+        self._who = (cluster, name, broker_id, address)
+        self._address = address
+        self._name = name
+        self._is_master = broker_id == names.MASTER_ID
+        self._progress: Paced[tuple[Progress, ...]] = Paced(PROGRESS_EVERY_S)
+        self._consumers: Paced[Mapping[ClientKind, int]] = Paced(DETAILS_EVERY_S)
+        self._dead_letters: Paced[Mapping[str, int]] = Paced(DETAILS_EVERY_S)
+        self._half_messages: Paced[int] = Paced(DETAILS_EVERY_S)
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(self) -> BrokerSample:
+        """The broker's sample. Raises HeadraceError."""
+        admin, address = self._admin, self._address
+        runtime = await admin.runtime_info(address)
+        if not self._is_master:
+            return BrokerSample(*self._who, runtime=runtime)
+        config = await admin.broker_config(address)
+        topics = frozenset(await admin.topic_configs(address))
+        groups = frozenset(await admin.group_configs(address))
+        progress = await self._progress.get(self._read_progress)
+        return BrokerSample(
+            *self._who,
+            runtime=runtime,
+            permission=_number(config.get("brokerPermission")),
+            topics=topics,
+            groups=groups,
+            topic_in=await self._read_traffic("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", str, topics.__contains__),
+            group_out=await self._read_traffic(
+                "GROUP_GET_NUMS", "GROUP_GET_SIZE", _topic_and_group, lambda key: key[0] in topics
+            ),
+            progress=progress,
+            producers=await self._read_producers(),
+            consumers=await self._consumers.get(lambda: self._read_consumers(one.group for one in progress)),
+            dead_letters=await self._dead_letters.get(lambda: self._read_dead_letters(topics)),
+            half_messages=await self._half_messages.get(lambda: self._read_half_messages(topics)),
+        )
+
+    async def _read_progress(self) -> tuple[Progress, ...]:
+        stats = await self._admin.broker_consume_stats(self._address)
+        return tuple(_progress(stats, time.time_ns() // 1_000_000))
+
+    async def _read_traffic(
+        self, messages_set: str, size_set: str, key_of: Callable[[str], T], exists: Callable[[T], bool]
+    ) -> dict[T, Traffic] | None:
+        """Totals by key, without deleted topics; None if the broker does not report totals."""
+        try:
+            messages = await self._admin.broker_stats_totals(self._address, messages_set)
+            sizes = await self._admin.broker_stats_totals(self._address, size_set)
+        except BrokerError as error:
+            if error.code != ResponseCode.SYSTEM_ERROR:
+                raise
+            return None
+        return {
+            key: Traffic(count, sizes.get(text, 0)) for text, count in messages.items() if exists(key := key_of(text))
+        }
+
+    async def _read_producers(self) -> Mapping[ClientKind, int]:
+        producers = await self._admin.producers(self._address)
+        return Counter(
+            ClientKind(group, one.language.name, version_text(one.version))
+            for group, connections in producers.data.items()
+            for one in connections
+        )
+
+    async def _read_consumers(self, groups: Iterable[str]) -> Mapping[ClientKind, int]:
+        async def read(group: str) -> Counter[ClientKind]:
+            try:
+                found = await self._admin.consumer_connection(group, broker=self._address)
+            except BrokerError as error:
+                if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                    raise
+                return Counter()
+            mode = (
+                "PULL" if found.consume_type is not None and found.consume_type.name == "CONSUME_ACTIVELY" else "PUSH"
+            )
+            return Counter(
+                ClientKind(group, one.language.name, version_text(one.version), mode) for one in found.connection_set
+            )
+
+        wanted = sorted(group for group in set(groups) if not names.is_system_group(group))
+        return sum(await self._each(read, wanted), Counter[ClientKind]())
+
+    async def _read_dead_letters(self, topics: frozenset[str]) -> Mapping[str, int]:
+        wanted = sorted(topic for topic in topics if topic.startswith(names.DLQ_PREFIX))[:_MOST_DETAILS]
+        counts = await self._each(self._read_end, wanted)
+        return {topic.removeprefix(names.DLQ_PREFIX): count for topic, count in zip(wanted, counts, strict=True)}
+
+    async def _read_half_messages(self, topics: frozenset[str]) -> int:
+        """Half messages that have not been checked off, less the op messages that have not been checked off: each resolves one."""
+        pending = 0
+        if names.TRANSACTION_HALF_TOPIC in topics:
+            offsets = (await self._admin.consumer_offsets(self._address)).get(names.TRANSACTION_GROUP, {})
+            for topic, sign in ((names.TRANSACTION_HALF_TOPIC, 1), (names.TRANSACTION_OP_HALF_TOPIC, -1)):
+                pending += sign * (await self._read_end(topic) - sum(offsets.get(topic, {}).values()))
+        return max(pending, 0)
+
+    async def _read_end(self, topic: str) -> int:
+        """How many messages the topic has ever had at this broker."""
+        try:
+            stats = await self._admin.topic_stats(topic)
+        except HeadraceError:
+            return 0  # deleted meanwhile, or not yet registered
+        return sum(one.max_offset for queue, one in stats.offset_table.items() if queue.broker_name == self._name)
+
+    async def _each(self, read: Callable[[str], Awaitable[T]], keys: list[str]) -> list[T]:
+        async def one(key: str) -> T:
+            async with self._room:
+                return await read(key)
+
+        return await asyncio.gather(*map(one, keys[:_MOST_DETAILS]))
+
+
+def _progress(stats: ConsumeStatsList, now_ms: int) -> Iterable[Progress]:
+    for by_group in stats.consume_stats_list:
+        for group, parts in by_group.items():
+            for part in parts:
+                by_topic: dict[str, list[tuple[int, int, int]]] = {}
+                for queue, one in part.offset_table.items():
+                    lag = max(one.broker_offset - one.consumer_offset, 0)
+                    by_topic.setdefault(queue.topic, []).append((lag, one.last_timestamp, one.broker_offset))
+                for topic, queues in by_topic.items():
+                    behind = [last for lag, last, _ in queues if lag]
+                    consumed = [last for last in behind if last > 0]
+                    lag_ms = max(now_ms - min(consumed), 0) if consumed else None if behind else 0
+                    total = sum(lag for lag, _, _ in queues)
+                    yield Progress(group, topic, total, lag_ms, part.consume_tps, sum(end for _, _, end in queues))
+
+
+def _topic_and_group(key: str) -> tuple[str, str]:
+    topic, _, group = key.partition("@")
+    return topic, group
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 10 else None

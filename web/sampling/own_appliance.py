@@ -1,0 +1,53 @@
+"""OwnAppliance: the status of the appliance to which the console belongs, from its supervisor; no broker is asked."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ipc.control_socket import ask
+from ipc.errors import NoAnswer, NobodyListens
+
+FRESH_S: Final = 1.0
+"""How long an answer is shared: the supervisor is asked once in this time, however many probes there are."""
+_TIMEOUT_S: Final = 3.0
+
+Answer = tuple[Mapping[str, Any] | None, str | None]
+"""The status as `headrace status --json` prints it, or why there is none; neither without an appliance."""
+
+
+class OwnAppliance:
+    """Asks for one status at a time. `control_socket` None: a console without an appliance."""
+
+    def __init__(self, control_socket: Path | None) -> None:
+        self._path = control_socket
+        self._turn = asyncio.Lock()
+        self._latest: Answer = (None, None)
+        self._asked_s = -FRESH_S
+
+    @property
+    def exists(self) -> bool:
+        """Whether the console belongs to an appliance."""
+        return self._path is not None
+
+    async def read(self) -> Answer:
+        """The status, at most a second old."""
+        if self._path is None:
+            return None, None
+        async with self._turn:
+            if time.monotonic() - self._asked_s >= FRESH_S:
+                self._latest = await asyncio.to_thread(_ask, self._path)
+                self._asked_s = time.monotonic()
+            return self._latest
+
+
+def _ask(path: Path) -> Answer:
+    try:
+        answer = ask(path, {"command": "status"}, _TIMEOUT_S)
+    except (NobodyListens, NoAnswer) as error:
+        return None, str(error)
+    status = answer.get("status")
+    if isinstance(status, dict):
+        return status, None
+    return None, f"the supervisor answered without a status: {answer.get('error', 'no reason')}"

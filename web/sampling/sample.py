@@ -1,0 +1,130 @@
+"""What a sample contains: figures of every broker, and the status of the console's own appliance. Data only."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.model import names
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Messages and bytes since the broker's start."""
+
+    messages: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a group is behind in one topic at one broker."""
+
+    group: str
+    topic: str
+    lag: int
+    lag_ms: int | None
+    """The age of what the group consumed last in the queue that is furthest behind; 0 without a lag, None if it never consumed."""
+    tps: float
+    """Messages that the group receives per second."""
+    end_offset: int = 0
+    """The sum of the ends of the topic's queues: how many messages the topic has ever had."""
+
+    @property
+    def is_system(self) -> bool:
+        """Whether the topic or the group is RocketMQ's own."""
+        return names.is_system_topic(self.topic) or names.is_system_group(self.group)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ClientKind:
+    """What connections are counted by. `mode` is PUSH or PULL, empty for producers."""
+
+    group: str
+    language: str
+    version: str
+    mode: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSample:
+    """One broker. If it could not be read, `problem` has the reason and the rest is empty."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    problem: str | None = None
+    runtime: Mapping[str, str] = field(default_factory=dict)
+    """Its runtime information, under RocketMQ's names."""
+    permission: int | None = None
+    topics: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    topic_in: Mapping[str, Traffic] | None = None
+    """By topic; None if the broker does not report totals, as Apache's."""
+    group_out: Mapping[tuple[str, str], Traffic] | None = None
+    """By topic and group; None as above."""
+    progress: tuple[Progress, ...] = ()
+    producers: Mapping[ClientKind, int] = field(default_factory=dict)
+    consumers: Mapping[ClientKind, int] = field(default_factory=dict)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
+    """How many messages each group's dead-letter topic has ever had."""
+    half_messages: int | None = None
+    """Prepared messages whose transactions are not resolved; None if unknown."""
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it is the master of its name."""
+        return self.broker_id == names.MASTER_ID
+
+    @property
+    def key(self) -> str:
+        """`broker-a`, for a slave `broker-a/1`."""
+        return self.name if self.is_master else f"{self.name}/{self.broker_id}"
+
+    def number(self, name: str) -> float | None:
+        """A figure of the runtime information; None if it is missing or no number. Of several values, such as rates, the first."""
+        words = self.runtime.get(name, "").split()
+        try:
+            return float(words[0]) if words else None
+        except ValueError:
+            return None
+
+    def lags(self) -> Iterator[tuple[str, int, int | None]]:
+        """For each group: its lag over all topics, and the longest lag in time, ms."""
+        by_group: dict[str, list[Progress]] = {}
+        for one in self.progress:
+            by_group.setdefault(one.group, []).append(one)
+        for group, parts in by_group.items():
+            times = [one.lag_ms for one in parts if one.lag_ms is not None]
+            yield group, sum(one.lag for one in parts), max(times) if times else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """All brokers at one time. `status` is the supervisor's (`headrace status --json`); None for a console without an appliance."""
+
+    time_s: float
+    brokers: tuple[BrokerSample, ...] = ()
+    problem: str | None = None
+    """Why no name server could be asked; None if one answered."""
+    status: Mapping[str, Any] | None = None
+    status_problem: str | None = None
+    """Why the supervisor did not answer."""
+    took_s: float = 0.0
+
+
+def size_of_text(text: str) -> int | None:
+    """The bytes in a size for people, `1.5 KiB`; None for anything else."""
+    number, _, unit = text.strip().partition(" ")
+    power = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}.get(unit)
+    try:
+        return None if power is None else round(float(number) * 1024**power)
+    except (ValueError, OverflowError):
+        return None
+
+
+def disk_sizes(runtime: Mapping[str, str]) -> tuple[int, int] | None:
+    """The size of the store's file system and its free space, bytes, from `Total : 9.8 GiB, Free : 4.5 GiB.`; None if unknown."""
+    total, _, free = runtime.get("commitLogDirCapacity", "").rstrip(".").partition(",")
+    sizes = [size_of_text(part.partition(":")[2]) for part in (total, free)]
+    return (sizes[0], sizes[1]) if sizes[0] and sizes[1] is not None else None
