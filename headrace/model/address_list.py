@@ -22,7 +22,7 @@ def parse_networks(key: str, text: str) -> tuple[Network, ...]:
 
 
 def parse_address(host: str) -> Address | None:
-    """The address that a socket names, IPv4 ones mapped into IPv6 as IPv4; None if it is none."""
+    """The address in a socket's host, with IPv4-mapped IPv6 addresses as IPv4; None if it is not an address."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

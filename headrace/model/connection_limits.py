@@ -23,11 +23,11 @@ OPTIONS: Final = (
     MAX_REQUESTS_PER_ACCOUNT,
     MAX_CONNECTION_BUFFER_BYTES,
 )
-"""The options by RocketMQ's way of naming; the counter of a limit has the same name."""
+"""The names of the options in RocketMQ's style; the counter of a limit has the same name."""
 
 DEFAULT_FRAME_SIZE: Final = 16 << 20
 LEAST_FRAME_SIZE: Final = 1 << 20
-# limit: more than one read brings (256 KiB), so that only frames that are put together of several reads need to be compared with the limit
+# limit: larger than one read (256 KiB), so that only frames assembled from several reads must be compared with the limit
 DEFAULT_HEADER_SIZE: Final = 512 << 10
 LEAST_HEADER_SIZE: Final = 64 << 10
 # limit: a message's properties (32 KiB) with some escapes

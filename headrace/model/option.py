@@ -123,7 +123,7 @@ def change_options(configuration: Any, texts: Mapping[str, str]) -> frozenset[st
 
 
 def nearest_key(name: str, keys: Iterable[str]) -> str | None:
-    """The key that `name` was most likely meant to be, if any comes near."""
+    """The key that `name` most likely stands for, or None if none is similar."""
     by_lower = {key.lower(): key for key in keys}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return by_lower[near[0]] if near else None
@@ -131,6 +131,6 @@ def nearest_key(name: str, keys: Iterable[str]) -> str | None:
 
 def _kind_of(field: "dataclasses.Field[Any]") -> str:
     """The name of the field's type, whether its module's annotations are objects or text."""
-    # A union has a name of its own since Python 3.14, which says nothing of its members.
+    # Since Python 3.14 a union has a `__name__`, which does not name its members.
     text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
     return str(text).replace(" ", "").removesuffix("|None")

@@ -84,7 +84,7 @@ class ServerOptions:
             check_range(name, value, least, most)
 
     def connection_limits(self, open_files: int) -> ConnectionLimits:
-        """The limits of a process that may open `open_files` descriptors; a quarter of them is not for connections."""
+        """The limits of a process that may open `open_files` descriptors, a quarter of which are reserved for other files."""
         possible = open_files - open_files // 4
         most = min(self.max_connections or MOST_CONNECTIONS, possible)
         return ConnectionLimits(

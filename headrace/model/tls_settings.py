@@ -24,7 +24,7 @@ MODES: Final = (DISABLED, PERMISSIVE, ENFORCING)
 """Plain text only; plain text and TLS on one port; TLS only."""
 
 CLIENT_AUTH: Final = ("none", "optional", "require")
-"""Whether a client's certificate is asked for, verified if there is one, or required."""
+"""Whether a client certificate is not requested, verified if present, or required."""
 
 MODE: Final = "tls.server.mode"
 TEST_MODE: Final = "tls.test.mode.enable"
@@ -47,7 +47,7 @@ KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Files of one side, all PEM; an empty path means none. `prefix` begins the names of the properties; empty: the settings are not properties."""
+    """Files of one side, all PEM; an empty path means none. `prefix`: of the names of the properties; empty if the settings are not properties."""
 
     prefix: str
     certificate: str = ""
@@ -68,7 +68,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What servers are told about TLS. Raises ConfigError for settings that contradict each other."""
+    """The TLS settings of servers. Raises ConfigError for contradictory settings."""
 
     mode: str = PERMISSIVE
     server: Identity = Identity("tls.server.")
@@ -79,7 +79,7 @@ class TlsSettings:
     verifies_servers: bool = False
     """Whether those connections verify the server's certificate."""
     self_made: str = ""
-    """Where a server without a certificate keeps the one that it makes itself."""
+    """The file of the self-made certificate of a server without a configured one."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -102,15 +102,15 @@ class TlsSettings:
 
     @property
     def is_self_made(self) -> bool:
-        """Whether servers present a certificate that they made themselves."""
+        """Whether servers present a self-made certificate."""
         return not self.server.certificate
 
 
 def parse_tls_settings(texts: Mapping[str, str], mode: str = "", self_made: str = "") -> TlsSettings:
-    """Returns the settings in a tls.properties. `mode`, if given, is stronger than the property. Raises ConfigError.
+    """Returns the settings in a tls.properties. `mode`, if given, overrides the property. Raises ConfigError.
 
-    compat: RocketMQ ignores certificates while tls.test.mode.enable is true, which is its default. Here a certificate that is given counts
-    unless test mode is asked for.
+    compat: RocketMQ ignores certificates while tls.test.mode.enable is true, which is its default. Here a configured certificate is used
+    unless test mode is set explicitly.
     """
     given = {key: text.strip() for key, text in texts.items()}
     mode = mode or given.get(MODE, "").lower() or PERMISSIVE
@@ -119,7 +119,7 @@ def parse_tls_settings(texts: Mapping[str, str], mode: str = "", self_made: str 
     verifies_servers = _flag(given, AUTH_SERVER, default=False)
     client_auth = given.get(NEED_CLIENT_AUTH, "").lower() or "none"
     if client_auth == "optional" and not verifies_clients:
-        # compat: RocketMQ asks for a certificate then and accepts any, which proves nothing.
+        # compat: RocketMQ then requests a certificate and accepts any, which proves nothing.
         client_auth = "none"
     return TlsSettings(
         mode=mode,

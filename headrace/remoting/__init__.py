@@ -1,11 +1,11 @@
-"""Commands carried over asyncio: a server, a client, and the connection that both are made of.
+"""Commands over asyncio: a server, a client, and the connection that both use.
 
     socket ──► Channel ──► Connection ──► HandlerTable ──► your handler
                   ▲            │ HotPath                       │
                   └────────────┴── one write for each read ◄───┘
 
-A connection is symmetric, as in RocketMQ: both sides may ask, each matches answers against its own questions. Nothing here
-knows what a request means, and nothing starts a thread. Objects belong to the loop that they were made in.
+A connection is symmetric, as in RocketMQ: both sides may send requests, and each matches responses to its own requests. This package does not
+depend on the meaning of requests and starts no threads. Objects belong to the loop in which they were created.
 """
 
 from headrace.remoting.admission import OPEN, Admission

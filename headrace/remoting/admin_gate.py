@@ -1,13 +1,13 @@
-"""AdminGate: keeps requests that change a server from peers that may not administer it.
+"""AdminGate: refuses requests that change a server unless the peer may administer it.
 
-Everybody may make the other requests. These peers may administer the server:
+All peers may send other requests. These peers may administer the server:
 
 - Peers on the same host: on a loopback address, or on the address that they connect to. The kernel drops packets from other hosts with
   either of them, so a server that listens on loopback only needs no configuration.
 - Peers on an address in `adminAllow`.
-- Peers that have shown a client certificate which the server has verified.
+- Peers that have presented a client certificate, which the server has verified.
 
-Broker and name server have a gate each, with the request codes that change them.
+Broker and name server each have a gate.
 """
 
 import logging
@@ -31,7 +31,7 @@ _UNAUTHENTICATED: Final = (
 
 
 class AdminGate:
-    """Admits the connections of one server. `codes`: the requests that only administrators may make."""
+    """Admits the connections of one server. `codes`: the requests that only administrators may send."""
 
     def __init__(
         self,
@@ -42,21 +42,21 @@ class AdminGate:
         is_disabled: bool,
         advice: str = "",
     ) -> None:
-        """`server`: what remarks call it. `networks`: those of adminAllow. `is_disabled`: everybody may administer it.
+        """`server`: its name in remarks. `networks`: those of adminAllow. `is_disabled`: everyone may administer it.
 
-        `advice`: what else than adminAllow lets a peer in, for the remark.
+        `advice`: alternatives to adminAllow, added to the remark.
         """
         self._server = server
         self._codes = codes
         self._networks = networks
         self._is_disabled = is_disabled
         self._advice = advice
-        # One for all: it holds nothing of a peer.
+        # One for all: it has no data of a peer.
         self._restricted = Admission(check=self.check, checks_hot_requests=False)
 
     @classmethod
     def from_options(cls, server: str, options: ServerOptions, advice: str = "") -> Self:
-        """The gate of a server with these options. Logs a warning if everybody may administer it."""
+        """The gate of a server with these options. Logs a warning if everyone may administer it."""
         if options.allow_unauthenticated_admin:
             logger.warning(_UNAUTHENTICATED, server.replace(" ", ""))
         return cls(
@@ -85,7 +85,7 @@ class AdminGate:
         )
 
     def may_make(self, connection: Connection, code: int) -> bool:
-        """Whether the peer may make requests of this code, whatever account it has."""
+        """Whether the peer may send requests of this code, whatever account it has."""
         return code not in self._codes or self.is_administrator(connection)
 
     def check(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | None:

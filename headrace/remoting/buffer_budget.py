@@ -1,12 +1,12 @@
-"""BufferBudget: how many bytes all connections of a role may hold together: frames that are not complete, requests that wait, answers that are not sent.
+"""BufferBudget: limits the bytes that all connections of a role hold together: incomplete frames, waiting requests, unsent answers.
 
-    below 3/4    everything is taken
+    below 3/4    no restrictions
     below 7/8    large frames wait: they are not read any further
-    above        requests wait too, but for those that the broker's hot path takes, whose answers are small
-    above all    the largest holder is closed at once, an idle one if there is any
+    above        requests wait, too, except those of the broker's hot path with small answers
+    over limit   the largest holder is closed at once, an idle one if possible
 
-Once somebody has waited for ROOM_GRACE_S, the largest holders that have been idle for as long are closed until there is room. A connection that
-moves is left alone: slow consumers and producers only make others wait.
+If a connection has waited for ROOM_GRACE_S, the largest holders that were idle for as long are closed until there is room. Connections that
+transfer data are not closed: slow consumers and producers only make others wait.
 """
 
 import asyncio
@@ -21,70 +21,70 @@ from headrace.remoting.fault_log import FaultLog
 
 SMALL_FRAME: Final = 64 << 10
 ROOM_GRACE_S: Final = 5.0
-LEAST_RATE: Final = 64 << 10  # limit: bytes a second that a connection has to move so as not to count as idle
+LEAST_RATE: Final = 64 << 10  # limit: bytes per second that a connection must transfer in order not to be idle
 
 
 class Holder(Protocol):
-    """A connection, as the budget sees it."""
+    """The interface of a connection that the budget uses."""
 
     held_bytes: int
-    """What it holds of the budget."""
+    """The bytes that it holds."""
     remote: str
     """The peer's `host:port`."""
     moved_at: float
-    """When it last read or sent as much as LEAST_RATE asks, in monotonic seconds."""
+    """When it last transferred at least LEAST_RATE, in monotonic seconds."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be read any more."""
+        """Whether it is closed for reading."""
 
     def room_found(self) -> None:
         """There is room for what it waits for."""
 
     def abort(self, reason: str, level: int = ...) -> None:
-        """Closes it at once; what it holds is given back before this returns."""
+        """Closes it at once; the bytes that it holds are released before this returns."""
 
 
 class BufferBudget:
-    """The sum, and who waits for room. `limit` in bytes, 0: none; `holders` are all connections. Used in one event loop."""
+    """The sum of held bytes, and the connections that wait. `limit` in bytes, 0: none; `holders`: all connections. Used in one event loop."""
 
     def __init__(self, limit: int = 0, holders: Collection[Holder] = (), faults: FaultLog | None = None) -> None:
-        """`faults` counts the connections that are closed for their memory."""
+        """`faults` counts the connections closed because of their memory."""
         self.limit = limit or 1 << 62
         self._faults = faults
         self.used = 0
         self._holders = holders
         self._large_limit = self.limit // 4 * 3
         self.tight_limit = self.limit // 8 * 7
-        """Above it requests have to wait."""
+        """Above it requests must wait."""
         self._large: deque[tuple[Holder, int, float]] = deque()
         self._small: deque[tuple[Holder, int, float]] = deque()
         self._is_due = False
 
     @property
     def is_tight(self) -> bool:
-        """Whether requests have to wait."""
+        """Whether requests must wait."""
         return self.used > self.tight_limit
 
     def fits(self, size: int, *, has_waited: bool = False) -> bool:
-        """Whether `size` bytes more of a frame may be read now. `has_waited`: it is its turn."""
+        """Whether another `size` bytes of a frame may be read now. `has_waited`: the connection waited and is next."""
         if size <= SMALL_FRAME:
             return self.used + size <= self.limit
         return (has_waited or not self._large) and self.used + size <= self._large_limit
 
     def hold(self, change: int) -> None:
-        """Counts `change` bytes more, or fewer."""
+        """Adds `change` to the bytes held."""
         self.used += change
         if (self._large or self._small) if change < 0 else self.used > self.limit:
             self._look_soon()
 
     def wait(self, holder: Holder, size: int) -> None:
-        """Calls `holder.room_found` when there is room for `size` bytes, 0 for the next request. First come, first served, but small before large."""
+        """Calls `holder.room_found` when there is room for `size` bytes, 0 for the next request. In order of arrival, small ones before large ones."""
         (self._large if size > SMALL_FRAME else self._small).append((holder, size, time.monotonic()))
         self._look_soon()
 
     def relieve(self) -> None:
-        """Closes idle holders if somebody has waited too long. Called once a second."""
+        """Closes idle holders if a connection has waited too long. Called once a second."""
         now = time.monotonic()
         overdue = [
             size for waiting in (self._small, self._large) for _, size, since in waiting if now - since >= ROOM_GRACE_S
@@ -122,7 +122,7 @@ class BufferBudget:
         self._is_due = False
         now = time.monotonic()
         if self.used > self.limit:
-            # The last one is closed first.
+            # Closed from the end of the list.
             holders = sorted(self._holders, key=lambda each: (now - each.moved_at >= 1, each.held_bytes))
             while holders and self.used > self.limit:
                 self._close(holders.pop(), "held the most")

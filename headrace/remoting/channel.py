@@ -1,21 +1,21 @@
-"""Channel: the bytes of one connection, accepted or made. It owns the handler of what it reads.
+"""Channel: the byte stream of one connection, incoming or outgoing. It owns the handler of its frames.
 
     socket ──► data_received ──► whole frames ──► FrameHandler.take ──┐
        ▲                                                              │
        └── one write for each batch ◄── write, write_soon ◄───────────┘
 
-- All frames that one read brings are handled in one batch, and what is written meanwhile leaves with one write.
-- An accepted connection takes no more frames while bytes wait for its peer (HIGH_WATER), while its handler is busy, while the role's
-  memory for connections is used up (`buffer_budget`), or while its client has used its share of the loop's time (`turns`). What was
-  read by then is kept, and nothing more is read. The peer may take its time, as long as it reads at all: see `peer_watch`.
-- A connection that was made always reads: two peers that each wait for the other to read would wait for ever.
+- All frames of one read are handled in one batch, and their answers are sent with one write.
+- An incoming connection takes no more frames while too many bytes wait for its peer (HIGH_WATER), while its handler is busy, while the role's
+  memory for connections is used up (`buffer_budget`), or while its client has used its share of the loop's time (`turns`). Bytes already
+  read are kept, and nothing more is read. The peer may be slow, but must not stop reading: see `peer_watch`.
+- An outgoing connection always reads: otherwise two peers could wait for each other to read, forever.
 - Bytes that are not frames close the connection.
-- A TLS hello is recognised by its first byte. From then on a `TlsLayer` stands between the channel and the socket's transport; all else here
-  works on plain bytes, and connections in plain text do not pass through it.
-- Whatever a peer sends, and whatever our own code makes of it, ends with the connection: nothing is raised into the event loop.
+- A TLS hello is recognized by its first byte. From then on a `TlsLayer` is between the channel and the socket's transport; everything else here
+  works on plain bytes. Plain-text connections do not pass through it.
+- Invalid input from a peer and errors in handlers close at most this connection: nothing is raised into the event loop.
   Faults are logged through `fault_log`.
 
-This file never blocks, starts no thread, and knows nothing of requests.
+This file never blocks, starts no threads, and does not depend on requests.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ logger = logging.getLogger(__name__)
 
 HIGH_WATER: Final = 64 << 10
 # limit: unsent bytes for an accepted peer above which no more of its requests are taken
-CLIENT_HIGH_WATER: Final = 1 << 20  # limit: the same for requests of ours; beyond it `wait_writable` waits
-BATCH_LIMIT: Final = 1 << 20  # limit: what one batch may grow to before it is written
+CLIENT_HIGH_WATER: Final = 1 << 20  # limit: the same for our own requests; above it `wait_writable` waits
+BATCH_LIMIT: Final = 1 << 20  # limit: size at which a batch is written
 
 
 HandlerT = TypeVar("HandlerT", bound=FrameHandler)
@@ -50,7 +50,7 @@ HandlerT = TypeVar("HandlerT", bound=FrameHandler)
 
 @final
 class Channel(asyncio.Protocol, Generic[HandlerT]):
-    """The byte side of a connection. `opened_at_ms` is wall-clock time; `remote` is the peer's `host:port`."""
+    """The byte stream of a connection. `opened_at_ms` is wall-clock time; `remote` is the peer's `host:port`."""
 
     __slots__ = (
         "__weakref__",
@@ -107,7 +107,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self._batch_size = 0
         self._is_batching = False
         self.is_writing_paused = False
-        """Whether more waits for the peer than should."""
+        """Whether more bytes wait for the peer than the high-water mark."""
         self._is_lost = False
         self._is_draining = False
         self._close_reason: str | None = None
@@ -119,12 +119,12 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self.remote_address: tuple[str, int] = ("", 0)
         self.remote = ""
         self.peer_certificate: str | None = None
-        """The subject of the client's certificate, `CN=app,O=Example`, if it presented one and it was verified; known before its first frame."""
+        """The subject of the client's certificate, `CN=app,O=Example`, if it presented one that was verified; known before its first frame."""
         self._usage_of_address = self.usage = NOBODY
-        """What its client uses: its account, if it has one, else its address."""
+        """The usage of its client: its account if it has one, otherwise its address."""
         self.handler: HandlerT = make_handler(self)
 
-    # -- what it is -------------------------------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------------------------------
 
     @property
     def is_closed(self) -> bool:
@@ -133,17 +133,17 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
 
     @property
     def is_closing(self) -> bool:
-        """Whether it was closed from this side, with a reason. Frames that were read are dropped."""
+        """Whether it was closed from this side, with a reason. Frames read before are dropped."""
         return self._close_reason is not None
 
     @property
     def is_held(self) -> bool:
-        """Whether bytes wait for the peer, or for memory."""
+        """Whether it waits for the peer to read, or for memory."""
         return self.is_writing_paused or self._is_waiting_for_room
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the peer, which connected, uses TLS."""
+        """Whether the peer of an incoming connection uses TLS."""
         return isinstance(self._transport, TlsLayer)
 
     @property
@@ -161,22 +161,22 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
 
     @property
     def idle_s(self) -> float:
-        """Seconds since something was read, or written to a peer that reads."""
+        """Seconds since bytes were read, or written to a peer that reads."""
         return self._endpoint.loop.time() - self._last_active
 
     @property
     def last_active_ms(self) -> int:
-        """When something was last read or written, in wall-clock milliseconds."""
+        """When bytes were last read or written, in wall-clock milliseconds."""
         return int((time.time() - self.idle_s) * 1000)
 
     def silent_since(self, moment: float) -> bool:
-        """Whether nothing at all was read since `moment` (the loop's time, seconds)."""
+        """Whether nothing was read since `moment` (the loop's time, seconds)."""
         return self._last_read <= moment
 
     # -- asyncio calls these ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Sets the socket's options and lets the handler begin."""
+        """Sets the socket's options and opens the handler."""
         self._transport = cast(asyncio.Transport, transport)
         self.opened_at_ms = int(time.time() * 1000)
         self._endpoint.channels.add(self)
@@ -189,7 +189,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         endpoint = self._endpoint
         peer = transport.get_extra_info("peername")
         if not peer:
-            # Reset between the kernel's accept and ours.
+            # The peer reset the connection before we accepted it.
             self.abort("reset by the peer before it was accepted", logging.DEBUG)
             return
         transport.set_write_buffer_limits(high=CLIENT_HIGH_WATER if endpoint.always_reads else HIGH_WATER)
@@ -206,7 +206,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self.handler.opened()
 
     def _is_within_limits(self) -> bool:
-        """Whether there may be one more connection, and one more of this address. If not, it is closed."""
+        """Whether the limits allow this connection. If not, it is closed."""
         limits, connections, usage = self._endpoint.limits, len(self._endpoint.channels), self._usage_of_address
         if limits.connections and connections > limits.connections:
             limit, reason = MAX_CONNECTIONS, f"{limits.connections} connections are open"
@@ -222,7 +222,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         return False
 
     def data_received(self, data: bytes) -> None:
-        """Handles all whole frames in the bytes; answers with one write."""
+        """Handles all complete frames in the bytes; sends the answers with one write."""
         if self._is_lost or self._close_reason is not None:
             return
         if self._is_new:
@@ -250,13 +250,13 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self._fail(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Gives back what is held, and tells the handler why."""
+        """Releases what it holds, and passes the reason to the handler."""
         self._is_lost = True
         reason = self._close_reason or (f"connection lost: {exc}" if exc else "closed by the peer")
         if self._close_reason is None:
             logger.debug("connection closed remote=%s reason=%r", self.remote, reason)
         self._endpoint.channels.discard(self)
-        # What is in progress is still counted in `usage`, until it has ended.
+        # Requests in progress are counted in `usage` until they have ended.
         if self.usage is not self._usage_of_address:
             self._endpoint.usages.leave(self.usage)
         self._endpoint.usages.leave(self._usage_of_address)
@@ -272,12 +272,12 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self._fail(error)
 
     def pause_writing(self) -> None:
-        """More waits for the peer than should."""
+        """The high-water mark is exceeded."""
         self.is_writing_paused = True
         self.pause()
 
     def resume_writing(self) -> None:
-        """The peer has read nearly all of it."""
+        """The peer has read nearly all bytes that waited."""
         self.is_writing_paused = False
         self._stalled_since = None
         self._count(self._buffered_in, 0)
@@ -285,15 +285,15 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             if not self._writable.done():
                 self._writable.set_result(None)
             self._writable = None
-        # order: not from within the transport's own write, which calls this: answers of the next frames would overtake it.
+        # order: not from within the transport's own write, which calls this: the answers to the next frames would overtake it.
         self._endpoint.loop.call_soon(self.resume)
 
     # -- bytes in ---------------------------------------------------------------------------------------------------------
 
     def _begins_tls(self, data: bytes) -> bool:
-        """Whether the connection does not begin with plain text that is served here. `data` is all that was read so far.
+        """Whether the first bytes are not plain text to be served: TLS is started, or the connection closed. `data`: all bytes read so far.
 
-        # compat: one port for both, told apart by the first byte. A frame's is always 0: its length is below 2^24.
+        # compat: TLS and plain text share a port. The first byte tells them apart: a frame's is always 0, because its length is below 2^24.
         """
         tls = self._endpoint.tls
         if data[0] != TLS_HANDSHAKE:
@@ -311,14 +311,14 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self.peer_certificate = subject
 
     def tls_failed(self, reason: str) -> None:
-        """The handshake, or a record after it, failed. Logs why, once."""
+        """The handshake or a later record failed. Logs the reason, once."""
         if self._transport is not None and self._close_reason is None:
             self._endpoint.tls_failures += 1
             self._close_because(f"TLS failed: {reason}", logging.WARNING)
             self._transport.close()
 
     def refuse_bytes(self, error: BadFrame) -> None:
-        """Closes the connection because it brought bytes that are not frames. Logs why, once."""
+        """Closes the connection because of bytes that are not frames. Logs the reason, once."""
         self._endpoint.bad_frames += 1
         if isinstance(error, FrameTooLarge):
             self._endpoint.faults.limit_reached(error.limit, self.remote, f"connection closed: {error}")
@@ -327,7 +327,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self.close(f"not a RocketMQ frame: {error}", logging.WARNING)
 
     def _fail(self, error: Exception) -> None:
-        """Closes the connection because handling what it brought failed in a way that nobody expected."""
+        """Closes the connection after an unexpected error while its bytes were handled."""
         self._endpoint.handler_errors += 1
         self._endpoint.faults.failed(self.remote, -1, error)
         self.abort(f"internal error while handling received data: {type(error).__name__}", logging.DEBUG)
@@ -351,7 +351,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
                 self._partial = None
                 frame = partial.take()
                 if not handler.take(frame, 0):
-                    # Its length is known only now, or it has to wait.
+                    # Its length is known only now, or it must wait.
                     data, position = frame + data[position:], 0
             position = handler.take(data, position)
         finally:
@@ -360,7 +360,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self._keep(data, position)
 
     def _keep(self, data: bytes, position: int) -> None:
-        """Keeps what was not handled: frames that wait, or the beginning of one."""
+        """Keeps the bytes that were not handled: waiting frames, or the beginning of one."""
         size = len(data) - position
         if not size or self.is_closed:
             self._count(0, self._buffered_out)
@@ -370,7 +370,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             budget = self._endpoint.budget
             if needed > size:
                 limit = self._endpoint.limits.frame_size
-                # A smaller limit than one read may bring is not possible: whole frames of one read need no look.
+                # The limit cannot be smaller than one read, so complete frames within one read need no check.
                 if needed > limit and not self._endpoint.always_reads:
                     raise too_large_frame(needed, limit)
                 if budget.fits(needed - self._buffered_in, has_waited=self._has_room):
@@ -382,7 +382,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self._count(size, self._buffered_out)
 
     def _take_rest(self) -> None:
-        """Handles what was read and had to wait."""
+        """Handles the bytes that were kept."""
         data, self._rest = self._rest, b""
         if not data:
             return
@@ -404,7 +404,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     # -- memory -----------------------------------------------------------------------------------------------------------
 
     def must_wait(self) -> bool:
-        """Whether the next frame or answer has to wait until the role holds less for others. `resume` is called then."""
+        """Whether the next frame or answer must wait for memory. If so, `resume` is called later."""
         if not self._endpoint.budget.is_tight:
             return False
         if not self._is_waiting_for_room:
@@ -412,7 +412,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         return True
 
     def frame_must_wait(self) -> bool:
-        """Whether the next frame has to wait, as in `must_wait` or until it is its client's turn again. `resume` is called then."""
+        """Whether the next frame must wait for memory or for its client's turn. If so, `resume` is called later."""
         endpoint = self._endpoint
         turns = endpoint.turns
         if turns is not None and monotonic_ns() >= turns.ends_ns:
@@ -432,7 +432,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self.resume()
 
     def count_for(self, account: str | None) -> None:
-        """Counts what it uses for the account from now on; None: for its address."""
+        """Counts its usage for the account from now on; None: for its address."""
         usages, before = self._endpoint.usages, self.usage
         self.usage = self._usage_of_address if account is None else usages.join(name_of_account(account))
         if before is not self._usage_of_address:
@@ -444,14 +444,14 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self._endpoint.budget.wait(self, size)
 
     def room_found(self) -> None:
-        """There is room in the budget for what it waits for."""
+        """The budget has room for the bytes that it waits for."""
         self._is_waiting_for_room = False
         self._has_room = True
         self.resume()
         self._has_room = False
 
     def _count(self, buffered_in: int, buffered_out: int) -> None:
-        """Tells the budget how many bytes are held, read and unsent, besides those of requests in progress."""
+        """Reports to the budget how many bytes are held: read, unsent, and those of requests in progress."""
         self._buffered_in, self._buffered_out = buffered_in, buffered_out
         held = buffered_in + buffered_out + self._in_progress
         if held != self.held_bytes:
@@ -459,8 +459,8 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self._endpoint.budget.hold(change)
 
     def hold_request(self, size: int) -> None:
-        """Counts `size` bytes of a request that is in progress, until the same number, negative, is given."""
-        self._in_progress = max(self._in_progress + size, 0)  # 0 again once all was given back
+        """Counts `size` bytes of a request in progress; called again with the negative size when it has ended."""
+        self._in_progress = max(self._in_progress + size, 0)  # 0 again once everything was released
         self._count(self._buffered_in, self._buffered_out)
 
     def _give_back(self) -> None:
@@ -472,8 +472,8 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     # -- bytes out --------------------------------------------------------------------------------------------------------
 
     def _end_batch(self) -> None:
-        """Writes all that was gathered since the read began, at once."""
-        # order: if the handler fails here nothing is written, because nothing may be answered that it could not complete.
+        """Writes everything collected since the read began."""
+        # order: if the handler fails here nothing is written, because incomplete work must not be acknowledged.
         if self.handler.end_batch is not None:
             self.handler.end_batch()
         self._is_batching = False
@@ -481,8 +481,8 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self._flush()
 
     def write(self, data: bytes) -> None:
-        """Sends bytes that are whole frames. On a closed connection they are dropped."""
-        # order: nothing overtakes what waits for the end of the turn.
+        """Sends complete frames. On a closed connection they are dropped."""
+        # order: nothing overtakes bytes that wait for the end of the turn.
         if self._is_batching or self._batch:
             self._batch.append(data)
             self._batch_size += len(data)
@@ -492,7 +492,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self._put(data)
 
     def write_soon(self, head: bytes, body: bytes, *, alone: bool = False) -> None:
-        """Sends the two parts of a frame, with all that is sent so in this turn of the loop, by one write.
+        """Sends the two parts of a frame. All frames sent this way in one turn of the loop leave with one write.
 
         `alone`: no other frame is expected in this turn, so it is written at once unless others wait already.
         """
@@ -525,13 +525,13 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self._written_bytes += len(data)
         transport.write(data)
         if self.is_writing_paused:
-            # What is sent in part is held as a whole.
+            # Partly sent data is held as a whole.
             self._count(self._buffered_in, self._buffered_out + len(data))
         else:
             self._last_active = self._endpoint.loop.time()
 
     async def wait_writable(self, end: float) -> bool:
-        """Waits while more waits for the peer than should, until `end` (the loop's time); returns whether that is over, or the connection is closed."""
+        """Waits until the peer has read enough or the connection is closed; returns False at `end` (the loop's time)."""
         while self.is_writing_paused and not self.is_closed:
             if self._writable is None:
                 self._writable = self._endpoint.loop.create_future()
@@ -543,12 +543,12 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     # -- back-pressure ----------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Reads nothing until `resume`, unless it always reads."""
+        """Stops reading until `resume`, unless it always reads."""
         if self._transport is not None and not self.is_closed and not self._endpoint.always_reads:
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Continues with what had to wait: the handler's answers first, then frames, then reading. Without effect while something must still wait."""
+        """Continues: first the handler's answers, then kept frames, then reading. Has no effect while there is still a reason to wait."""
         self.handler.resumed()
         if not self.is_closed and not self._is_draining and self.takes_frames:
             self._take_rest()
@@ -556,7 +556,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self._transport.resume_reading()
 
     def look(self, now: float, seconds: float, stall_grace_s: float) -> None:
-        """Notes what has moved in the `seconds` since the last look; closes the connection if its peer has not read for `stall_grace_s` although more waits than should."""
+        """Records the bytes transferred in the last `seconds`; closes the connection if its peer has read nothing for `stall_grace_s` above the high-water mark."""
         transport = self._transport
         if transport is None or self._is_lost:
             return
@@ -576,12 +576,12 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     # -- the end ----------------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Reads no more; what is being handled may still be answered."""
+        """Stops reading for good; requests in progress are still answered."""
         self._is_draining = True
         self.pause()
 
     def close(self, reason: str, level: int = logging.INFO) -> None:
-        """Closes once all that was written is sent. Logs why, once."""
+        """Closes once all written bytes are sent. Logs the reason, once."""
         transport = self._transport
         if transport is None or self.is_closed:
             return
@@ -591,14 +591,14 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         transport.close()
 
     def abort(self, reason: str, level: int = logging.WARNING) -> None:
-        """Closes at once; what was not yet sent is lost."""
+        """Closes at once; unsent bytes are lost."""
         if self._transport is not None and not self._is_lost:
             self._close_because(reason, level)
             self._transport.abort()
             self._give_back()
 
     async def wait_closed(self) -> None:
-        """Waits until the connection is lost, with all that was sent before `close` sent."""
+        """Waits until the connection has ended; bytes written before `close` are sent."""
         if self._transport is not None and not self._is_lost:
             if self._closed is None:
                 self._closed = self._endpoint.loop.create_future()

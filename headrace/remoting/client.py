@@ -1,7 +1,8 @@
-"""The asking side: one connection for each address, made when it is first needed, shared by all who ask.
+"""The client side: one connection per address, opened when first needed and shared by all requests.
 
-A connection that breaks is forgotten, and the next request makes a new one. What was under way on it fails; whether to ask again is for the
-caller to know. Connections made here always read: answers come in whatever waits to be sent. A request that gets no answer although nothing else was heard either closes the connection: its peer is gone without a word.
+After a connection breaks, the next request opens a new one. Requests in progress fail; the caller decides whether to retry them. Outgoing
+connections always read, so answers arrive even while requests wait to be sent. If a request times out and nothing at all was received
+meanwhile, the connection is closed: its peer is gone.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from headrace.remoting.idle import IdleSweep
 
 CONNECT_TIMEOUT_S: Final = 3.0
 IDLE_TIMEOUT_S: Final = 120.0
-CLOSE_GRACE_S: Final = 1.0  # limit: how long what was written last may take to leave
+CLOSE_GRACE_S: Final = 1.0  # limit: how long the last written bytes may take to be sent
 
 BeforeRequest: TypeAlias = Callable[[str, RemotingCommand], None]
 
@@ -30,9 +31,9 @@ BeforeRequest: TypeAlias = Callable[[str, RemotingCommand], None]
 class RemotingClient:
     """Sends requests to addresses (`host:port`).
 
-    `handlers` answer what peers ask of us; `before_request(address, command)` sees each request before it is encoded, and may sign it;
-    `on_close(connection, reason)` is told of lost connections; `ssl` has all connections speak TLS; `make_hot_path(connection)` makes a `HotPath` for each. Use it in one
-    loop only.
+    `handlers` answer requests of peers; `before_request(address, command)` is called before each request is encoded, and may sign it;
+    `on_close(connection, reason)` is called for lost connections; with `ssl` all connections use TLS; `make_hot_path(connection)` creates a `HotPath`
+    for each. Use it in one loop only.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class RemotingClient:
         self._is_closed = False
 
     async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Asks and waits for the answer, whatever its code. The time to connect counts.
+        """Sends a request and waits for the answer, whatever its code. The time to connect is included in the timeout.
 
         Raises ConnectError, RequestTimeout, SendRequestError, TooManyRequests, LocalProtocolError; StateError once closed.
         """
@@ -81,14 +82,14 @@ class RemotingClient:
             raise
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
-        """Sends a request that wants no answer; returns when it is handed to the connection. Raises ConnectError, LocalProtocolError."""
+        """Sends a one-way request; returns when it is handed to the connection. Raises ConnectError, LocalProtocolError."""
         connection = await self.connect(address)
         if self._before_request is not None:
             self._before_request(address, command)
         connection.send_oneway(command)
 
     async def connect(self, address: str) -> Connection:
-        """The connection to the address, which is made if there is none. Raises ConnectError, RequestTimeout; StateError once closed."""
+        """The connection to the address, opened if there is none. Raises ConnectError, RequestTimeout; StateError once closed."""
         connection, _ = await self._connection(address, self._connect_timeout_s)
         return connection
 
@@ -102,7 +103,7 @@ class RemotingClient:
         return self.open_connection(address) is not None
 
     async def close(self) -> None:
-        """Closes all connections; what waits for an answer fails with SendRequestError. May be called twice."""
+        """Closes all connections; requests without an answer fail with SendRequestError. May be called twice."""
         self._is_closed = True
         connecting = list(self._connecting.values())
         for task in connecting:
@@ -133,7 +134,7 @@ class RemotingClient:
                 task = loop.create_task(self._connect(address))
                 self._connecting[address] = task
                 task.add_done_callback(lambda done: self._connected(address, done))
-            # Several may wait for one connection: one who gives up leaves it to the others.
+            # Several callers may wait for one connection: it must survive if one of them gives up.
             left = await wait_in_time(task, left_s)
             if left is None:
                 raise RequestTimeout(f"no connection to {address} within {timeout_s:g} s", address, timeout_s)
@@ -141,7 +142,7 @@ class RemotingClient:
             if task.cancelled():
                 raise StateError("the client is closed", "closed")
             if is_begun_before and _is_refused(task):
-                has_joined = True  # that was before we asked: who has just seen the server start must not hear it
+                has_joined = True  # that attempt began before this request: the server may have started since
                 continue
             return task.result(), left_s
 
@@ -173,7 +174,7 @@ class RemotingClient:
         except UnicodeError as error:
             raise ConnectError(f"cannot connect to {name}: host name cannot be resolved: {error}", address) from error
         except OSError as error:
-            # A TLS error's own text says more than its number.
+            # A TLS error's text is more specific than its number.
             reason = str(error) if isinstance(error, SSLError) else error.strerror or str(error)
             if self._ssl is not None and (
                 not reason or isinstance(error, ConnectionResetError | ConnectionAbortedError)
@@ -206,7 +207,7 @@ class RemotingClient:
 
 
 def _is_refused(task: asyncio.Task[Connection]) -> bool:
-    """Whether the network has said no, and not only kept silent until the time was over."""
+    """Whether connecting was refused, rather than timed out."""
     error = task.exception()
     cause = None if error is None else error.__cause__
     return isinstance(cause, OSError) and not isinstance(cause, TimeoutError)

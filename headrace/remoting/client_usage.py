@@ -1,7 +1,7 @@
-"""ClientUsage: what all connections of one client use together.
+"""ClientUsage: the resources that all connections of one client use together.
 
-A client is an account, or an address while its connections have no account. Of an IPv6 address only the network (64 bits) counts, because whoever
-has one address of it has all. Each connection holds a reference to its client's usage, so that nothing is looked up for a request.
+A client is an account, or an address while its connections have no account. Of an IPv6 address only the network (64 bits) counts, because a
+host can use all addresses of its network. Each connection holds a reference to its client's usage, so that nothing is looked up for a request.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ _MAPPED_IPV4: Final = "::ffff:"
 
 
 class ClientUsage:
-    """The numbers of one client, kept while it has connections."""
+    """The usage of one client, kept while it has connections."""
 
     __slots__ = ("connections", "is_queued", "name", "requests", "spent_ns", "waiting", "window")
 
@@ -29,7 +29,7 @@ class ClientUsage:
 
 
 NOBODY: Final = ClientUsage("")
-"""For a connection whose peer is not known yet."""
+"""The usage of connections whose peer is not known yet."""
 
 
 class ClientUsages:
@@ -42,7 +42,7 @@ class ClientUsages:
         return len(self._by_name)
 
     def join(self, name: str) -> ClientUsage:
-        """The client's usage, with one connection more."""
+        """Adds a connection; returns the client's usage."""
         usage = self._by_name.get(name)
         if usage is None:
             usage = self._by_name[name] = ClientUsage(name)
@@ -50,7 +50,7 @@ class ClientUsages:
         return usage
 
     def leave(self, usage: ClientUsage) -> None:
-        """One connection less."""
+        """Removes a connection."""
         if usage is not NOBODY:
             usage.connections -= 1
             if not usage.connections:

@@ -1,4 +1,4 @@
-"""Closing many connections at once, within a time."""
+"""Closes many connections at once, with a time limit."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from headrace.remoting.channel import Channel
 
 
 async def close_all(channels: Collection[Channel[Any]], reason: str, grace_s: float, level: int = logging.INFO) -> None:
-    """Closes all channels; those that have not taken what was sent to them within `grace_s` seconds are aborted."""
+    """Closes all channels; those with unsent bytes after `grace_s` seconds are aborted."""
     closing = list(channels)
     for channel in closing:
         channel.close(reason, level)

@@ -1,12 +1,12 @@
 """Connection: requests and answers over a channel, in both directions.
 
 - A plain handler runs inside the read. An asynchronous one is a task, kept here and cancelled when the connection is lost.
-- Every request passes the connection's admission. While as many requests are in progress as a connection may have no more are taken; a
-  connection that was made, which always reads, refuses them. While its client has as many as a client may have they are refused.
-- Whatever a handler raises ends with its request, which is answered with an error.
-- A hot path may handle frames in a shorter way (`HotPath`); it gives the others to `handle_frame`.
+- Every request passes the connection's admission. At the limit of requests in progress, an incoming connection takes no more, and an
+  outgoing one, which always reads, refuses them. At the limit of its client, requests are refused.
+- An exception in a handler affects only its request, which is answered with an error.
+- A hot path (`HotPath`) may handle frames faster; it passes the others to `handle_frame`.
 
-This file never blocks, starts no thread, and knows no request code.
+This file never blocks, starts no threads, and does not depend on request codes.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from headrace.remoting.partial_frame import LENGTH_UNKNOWN
 logger = logging.getLogger(__name__)
 
 MAX_PENDING: Final = 65535  # limit: RocketMQ's own for requests without an answer yet
-REMARK_LIMIT: Final = 1024  # limit: a remark is for people
+REMARK_LIMIT: Final = 1024  # limit: characters of a remark
 
 
 class HotPath(Protocol):
-    """Handles the most common frames of a connection without making commands of them. Made by `Endpoint.make_hot_path` for each connection."""
+    """Handles the most common frames of a connection without creating commands. Created by `Endpoint.make_hot_path` for each connection."""
 
     def opened(self) -> None:
         """The peer is known."""
@@ -58,7 +58,7 @@ class HotPath(Protocol):
         """As `FrameHandler.end_batch`."""
 
     def take_answer(self, command: RemotingCommand) -> bool:
-        """Whether it was waiting for this answer."""
+        """Returns whether this was the answer to one of its requests."""
 
     def lost(self, reason: str) -> None:
         """The connection is lost."""
@@ -66,7 +66,7 @@ class HotPath(Protocol):
 
 @final
 class Connection:
-    """A full-duplex connection: both sides may ask. `admission` may be replaced at any time. Made by RemotingServer and RemotingClient."""
+    """A full-duplex connection: both sides may send requests. `admission` may be replaced at any time. Created by RemotingServer and RemotingClient."""
 
     __slots__ = (
         "__weakref__",
@@ -91,7 +91,7 @@ class Connection:
         self.admission = self._counted = OPEN
         self._in_progress = 0
         self._is_announced = False
-        # Made when they are needed: an empty one costs half a kilobyte.
+        # Created when needed: an empty one costs half a kilobyte.
         self._turns: deque[tuple[RemotingCommand, Callable[[], RemotingCommand | None]]] | None = None
         self._pending: dict[int, asyncio.Future[RemotingCommand]] | None = None
         self._tasks: set[asyncio.Future[RemotingCommand | None]] | None = None
@@ -104,7 +104,7 @@ class Connection:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.remote}{' closed' if self.is_closed else ''}>"
 
-    # -- what it is -------------------------------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------------------------------
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -113,7 +113,7 @@ class Connection:
 
     @property
     def deadlines(self) -> Deadlines:
-        """Those of its endpoint."""
+        """The deadlines of its endpoint."""
         return self._endpoint.deadlines
 
     @property
@@ -133,7 +133,7 @@ class Connection:
 
     @property
     def peer_certificate(self) -> str | None:
-        """Subject of the peer's client certificate, if it has shown one that was verified."""
+        """Subject of the peer's client certificate, if it presented one that was verified."""
         return self.channel.peer_certificate
 
     @property
@@ -143,7 +143,7 @@ class Connection:
 
     @property
     def last_active_ms(self) -> int:
-        """When something was last read or written, in wall-clock milliseconds."""
+        """When bytes were last read or written, in wall-clock milliseconds."""
         return self.channel.last_active_ms
 
     @property
@@ -153,12 +153,12 @@ class Connection:
 
     @property
     def tasks(self) -> frozenset[asyncio.Future[RemotingCommand | None]]:
-        """The asynchronous handlers at work on requests of the peer."""
+        """The running asynchronous handlers of the peer's requests."""
         return frozenset(self._tasks or ())
 
     @property
     def is_busy(self) -> bool:
-        """Whether answers wait their turn, or as many requests are in progress as there may be."""
+        """Whether answers wait to be sent, or the limit of requests in progress is reached."""
         return bool(self._turns) or self._in_progress >= self._endpoint.limits.requests_per_connection
 
     @property
@@ -168,7 +168,7 @@ class Connection:
 
     @property
     def is_held(self) -> bool:
-        """Whether what was sent, or what the peer wants, waits: no more of its requests are taken until then."""
+        """Whether bytes or answers wait for the peer, so that no more of its requests are taken."""
         return self.channel.is_held or self.is_busy
 
     # -- the channel calls these ------------------------------------------------------------------------------------------
@@ -187,13 +187,13 @@ class Connection:
             endpoint.on_open(self)
 
     def resumed(self) -> None:
-        """Sends answers that waited their turn."""
+        """Sends the answers that waited."""
         channel = self.channel
         while self._turns and not (channel.is_writing_paused or channel.is_closed or channel.must_wait()):
             self._answer_with(*self._turns.popleft())
 
     def lost(self, reason: str) -> None:
-        """Fails what was asked and not answered, cancels the handlers at work, and reports why."""
+        """Fails pending requests, cancels running handlers, and reports the reason."""
         endpoint = self._endpoint
         endpoint.connections.discard(self)
         for future in (self._pending or {}).values():
@@ -210,7 +210,7 @@ class Connection:
     # -- frames in --------------------------------------------------------------------------------------------------------
 
     def take_frames(self, data: bytes, position: int) -> int:
-        """Handles whole frames one by one, as commands; see `FrameHandler.take`."""
+        """Handles complete frames one by one, as commands; see `FrameHandler.take`."""
         end, view, channel = len(data), memoryview(data), self.channel
         limit = self._endpoint.limits.header_size
         decode = decode_frame if self._endpoint.always_reads else functools.partial(decode_request, header_limit=limit)
@@ -225,7 +225,7 @@ class Connection:
         return end
 
     def handle_frame(self, frame: bytes | memoryview) -> None:
-        """Decodes exactly one frame, its length included, and handles the command; a bad one closes the connection."""
+        """Decodes exactly one frame, including its length, and handles the command; an invalid one closes the connection."""
         try:
             command = decode_request(frame, self._endpoint.limits.header_size)
         except BadFrame as error:
@@ -234,7 +234,7 @@ class Connection:
             self.handle_command(command)
 
     def handle_command(self, command: RemotingCommand) -> None:
-        """Finds who waits for it, if it is an answer, else its handler, and sends what that returns."""
+        """Passes an answer to the request that waits for it, or a request to its handler, and sends the handler's answer."""
         if command.is_response:
             self._take_answer(command)
             return
@@ -265,9 +265,9 @@ class Connection:
         self._answer(command, result)
 
     def _refuse(self, command: RemotingCommand) -> None:
-        """Answers a request for which there are too many others of its client in progress."""
+        """Refuses a request because its client has too many in progress."""
         usage, limit = self.channel.usage, self._endpoint.limits.requests_per_account
-        # compat: the beginning is RocketMQ's, which tools look for.
+        # compat: the beginning is RocketMQ's; tools search for it.
         remark = (
             f"[OVERLOAD]system busy, start flow control for a while: {usage.requests} requests of {usage.name} are in progress,"
             f" the limit is {limit} ({MAX_REQUESTS_PER_ACCOUNT}); wait for answers before sending more"
@@ -276,11 +276,11 @@ class Connection:
         self._answer(command, response_to(command, ResponseCode.SYSTEM_BUSY, remark))
 
     def limit_reached(self, limit: str, reason: str) -> None:
-        """Counts that the peer has reached a limit, and logs it now and then; `limit` is the name of its option."""
+        """Counts that the peer has reached a limit, and logs it from time to time; `limit` is the name of its option."""
         self._endpoint.faults.limit_reached(limit, self.remote, reason)
 
     def _count_for(self, admission: Admission) -> None:
-        """Counts the requests in progress for the account of another admission."""
+        """Moves the count of requests in progress to the account of a new admission."""
         if admission.account != self._counted.account:
             channel, count = self.channel, self._in_progress
             channel.usage.requests -= count
@@ -302,7 +302,7 @@ class Connection:
     def _start(self, command: RemotingCommand, answer: Awaitable[RemotingCommand | None]) -> None:
         if self._tasks is None:
             self._tasks = set()
-        # No coroutine of our own around it: one cancelled before its first step would leave the handler's never awaited.
+        # Not wrapped in another coroutine: if that were cancelled before its first step, the handler's would never be awaited.
         task = asyncio.ensure_future(answer, loop=self._endpoint.loop)
         self._tasks.add(task)
         task.add_done_callback(functools.partial(self._finish, command))
@@ -311,7 +311,7 @@ class Connection:
         self.count_requests(1)
 
     def count_requests(self, change: int) -> None:
-        """Counts requests that are answered later; a negative number: that have been answered, or never will be."""
+        """Counts requests that are answered later; negative: requests that have been answered, or never will be."""
         limit, channel = self._endpoint.limits.requests_per_connection, self.channel
         before, self._in_progress = self._in_progress, self._in_progress + change
         channel.usage.requests += change
@@ -337,9 +337,9 @@ class Connection:
         self.count_requests(-1)
 
     def answer_in_turn(self, command: RemotingCommand, work: Callable[[], RemotingCommand | None]) -> None:
-        """Answers a request that was taken before with what `work` returns: at once, or when what waits for the peer has been sent.
+        """Answers an earlier request with the result of `work`: at once, or when the bytes waiting for the peer have been sent.
 
-        For answers that are large and made when something happens, such as pulls that were held: they are not made before there is room for them.
+        For large answers triggered by events, such as those to held pulls: they are not created before there is room for them.
         """
         if self.channel.is_writing_paused or self._turns or self.channel.must_wait():
             if self._turns is None:
@@ -357,7 +357,7 @@ class Connection:
         self._answer(command, answer)
 
     def answer_failed(self, command: RemotingCommand, error: Exception) -> None:
-        """Answers a request whose handling, which the handler has left to others, raised."""
+        """Answers a request whose deferred handling raised an exception."""
         self._answer(command, self._answer_for(command, error))
 
     def _answer(self, command: RemotingCommand, answer: RemotingCommand | None) -> None:
@@ -369,7 +369,7 @@ class Connection:
 
     def _answer_for(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
         if isinstance(error, (RemoteProtocolError, LocalProtocolError)):
-            # The peer's mistake, such as a missing field: the answer says so, and it needs no warning in our log.
+            # The peer's mistake, such as a missing field: it is reported in the answer, and needs no warning in our log.
             logger.debug("request refused remote=%s code=%d reason=%s", self.remote, command.code, error)
         else:
             self._endpoint.handler_errors += 1
@@ -386,14 +386,14 @@ class Connection:
         self.channel.write(command.encode())
 
     def send_oneway(self, command: RemotingCommand) -> None:
-        """Sends a request that wants no answer."""
+        """Sends a one-way request."""
         command.mark_oneway()
         self.channel.write(command.encode())
 
     async def request(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         """Sends a request and waits for its answer, whatever its code.
 
-        Raises RequestTimeout (also when the peer does not read for so long), SendRequestError if the connection breaks or is closed already,
+        Raises RequestTimeout (also if the peer does not read for that long), SendRequestError if the connection breaks or is already closed,
         TooManyRequests, LocalProtocolError.
         """
         channel, loop, deadlines = self.channel, self._endpoint.loop, self._endpoint.deadlines
@@ -425,20 +425,20 @@ class Connection:
         return RequestTimeout(message, self.remote, timeout_ms / 1000)
 
     def silent_since(self, moment: float) -> bool:
-        """Whether nothing at all was read since `moment` (the loop's time, seconds)."""
+        """Whether nothing was read since `moment` (the loop's time, seconds)."""
         return self.channel.silent_since(moment)
 
     # -- the end ----------------------------------------------------------------------------------------------------------
 
     def close(self, reason: str, level: int = logging.INFO) -> None:
-        """Closes once all that was written is sent. Logs why, once."""
+        """Closes once all written bytes are sent. Logs the reason, once."""
         self.channel.close(reason, level)
 
     def abort(self, reason: str, level: int = logging.WARNING) -> None:
-        """Closes at once; what was not yet sent is lost."""
+        """Closes at once; unsent bytes are lost."""
         self.channel.abort(reason, level)
 
 
 def make_channel(endpoint: Endpoint) -> Channel[Connection]:
-    """A channel over which commands are sent: what listeners and clients give the event loop."""
+    """Creates a channel with a connection: the protocol factory of listeners and clients."""
     return Channel(endpoint, functools.partial(Connection, endpoint))

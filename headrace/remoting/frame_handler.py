@@ -1,20 +1,20 @@
-"""FrameHandler: the interface of what handles the frames that a `Channel` reads."""
+"""FrameHandler: the interface through which a `Channel` passes on the frames that it reads."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 
 class FrameHandler(Protocol):
-    """What a channel does with the frames that it reads. It is given the channel and uses its public interface."""
+    """Handles the frames of a channel. It has a reference to the channel and uses its public interface."""
 
     @property
     def is_busy(self) -> bool:
         """Whether it takes no more frames for now. It calls the channel's `pause` when that begins and `resume` when it ends."""
 
     def opened(self) -> None:
-        """The peer is known. Raises what it raises: the connection is aborted then."""
+        """The connection is open and its peer is known. If this raises, the connection is aborted."""
 
-    # These three are called for every read, so a handler may offer the functions of another object, or none, instead of methods.
+    # Properties because they are called for every read: a handler may return functions of another object, or None.
 
     @property
     def begin_batch(self) -> Callable[[], None] | None:
@@ -22,18 +22,18 @@ class FrameHandler(Protocol):
 
     @property
     def take(self) -> Callable[[bytes, int], int]:
-        """`take(data, position)` handles the whole frames in `data` from `position` on, until it takes no more.
+        """`take(data, position)` handles the complete frames in `data` from `position` on, until it has to wait.
 
-        It returns where the first begins that was not handled. If the channel was closed meanwhile, everything counts as handled.
+        It returns the position of the first frame not handled. If the channel was closed meanwhile, all frames count as handled.
         Raises BadFrame.
         """
 
     @property
     def end_batch(self) -> Callable[[], None] | None:
-        """Called after the frames of one read; what was written leaves then."""
+        """Called after the frames of one read; written bytes are sent afterwards."""
 
     def resumed(self) -> None:
-        """There is room again: what had to wait for it can be written."""
+        """Writing is possible again: send the answers that waited."""
 
     def lost(self, reason: str) -> None:
         """The connection is lost."""

@@ -131,7 +131,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._user.pause_writing()
 
     def resume_writing(self) -> None:
-        """The peer has read nearly all of it."""
+        """The peer has read nearly all bytes that waited."""
         self._user.resume_writing()
 
     # -- the handshake ----------------------------------------------------------------------------------------------------
