@@ -1,8 +1,8 @@
 """Acceptor: accepts the connections of one listening socket, several in each turn of the event loop.
 
-uvloop itself accepts one connection in each turn. A turn lasts milliseconds while a client floods the loop, so a hundred clients that connect
-at that moment would wait for a hundred turns. Here a turn accepts up to ACCEPTS_PER_TURN connections. More would delay the clients that
-are connected. Connections that are not accepted yet wait in the kernel.
+uvloop accepts one connection per turn. While a client floods the loop, a turn lasts milliseconds, so a hundred clients that connect at that
+time would wait for a hundred turns. Here a turn accepts up to ACCEPTS_PER_TURN connections. More would delay the connected clients.
+Other connections wait in the kernel.
 """
 
 import asyncio

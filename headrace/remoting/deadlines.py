@@ -1,9 +1,9 @@
-"""Deadlines of many futures, kept with one timer of the loop.
+"""Deadlines: time-outs of many futures with a single timer of the loop.
 
-A timer of its own for each request costs more than the request, since nearly all are answered long before. Here futures lie in buckets of
-10 ms; joining and leaving a bucket is a set operation, and the loop holds one timer, for the earliest bucket.
-A deadline is kept up to one bucket late, never early. If the loop comes to it much later than that, because it was busy, it reads what has come
-meanwhile before the deadline counts: an answer that lies in the socket is in time.
+A timer per request would cost more than the request, and nearly all requests are answered long before their deadline. So futures are kept in
+buckets of 10 ms: joining and leaving a bucket is a set operation, and the loop has one timer, for the earliest bucket. A future expires up to one
+bucket late, never early. If the loop was busy and runs the timer much later, it first reads from the sockets: an answer that has already arrived
+is in time.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-BUCKETS_PER_SECOND: Final = 100  # limit: nobody asks for a time-out finer than 10 ms over a network
+BUCKETS_PER_SECOND: Final = 100  # limit: no time-out over a network needs to be more precise than 10 ms
 
-LATE_S: Final = 0.1  # limit: later than this the loop was busy with something else
-PARTS: Final = 4  # limit: parts of a time-out; more would wake up the loop more often
-READING_S: Final = 0.1  # limit: how long it then reads before deadlines count
+LATE_S: Final = 0.1  # limit: a timer that runs later than this shows that the loop was busy
+PARTS: Final = 4  # limit: parts of a time-out; more would wake the loop more often
+READING_S: Final = 0.1  # limit: how long it then reads before futures expire
 
 Expire = Callable[[], BaseException]
 
@@ -24,9 +24,9 @@ Expire = Callable[[], BaseException]
 async def wait_in_time(task: asyncio.Future[Any], timeout_s: float) -> float | None:
     """Waits until the task is done; returns how many of the seconds are left, None if it was not done in time.
 
-    Time in which the loop was busy with something else does not count. It is found by waiting in parts: however long a part really took,
-    it uses up no more than its share. A loop that is busy as a whole, such as with the first steps of ten thousand sends, comes to a deadline
-    in time and late by turns, so looking at the deadline alone does not show it.
+    Time in which the loop was busy with something else does not count. To exclude it, the wait is divided into parts, and each part counts for at
+    most its nominal length. Comparing the clock with the deadline alone is not enough: a busy loop, such as during the first steps of ten
+    thousand sends, may reach a deadline in time by chance.
     """
     loop = asyncio.get_running_loop()
     share_s = timeout_s / PARTS
@@ -39,7 +39,7 @@ async def wait_in_time(task: asyncio.Future[Any], timeout_s: float) -> float | N
 
 
 class Deadlines:
-    """Fails futures that are not done at their time. One for each server or client, in its loop."""
+    """Fails futures that are not done by their deadline. One per server or client, in its loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -61,7 +61,7 @@ class Deadlines:
         return bucket
 
     def bucket(self, timeout_s: float) -> dict[asyncio.Future[Any], Expire]:
-        """The bucket of all deadlines in `timeout_s` seconds from now: who adds many at once puts them there, and takes them out, without more."""
+        """The bucket of all deadlines in `timeout_s` seconds from now, for callers that add and remove many futures directly."""
         return self._bucket(math.ceil((self._loop.time() + timeout_s) * BUCKETS_PER_SECOND))
 
     def _bucket(self, bucket: int) -> dict[asyncio.Future[Any], Expire]:
@@ -74,13 +74,13 @@ class Deadlines:
         return futures
 
     def remove(self, future: asyncio.Future[Any], bucket: int) -> None:
-        """Forgets a future that is done. Forgetting one twice is no error."""
+        """Removes a future that is done. Removing it twice is not an error."""
         futures = self._buckets.get(bucket)
         if futures is not None:
             futures.pop(future, None)
 
     def close(self) -> None:
-        """Drops the timer. Futures still watched stay as they are."""
+        """Cancels the timer. Futures that are not done stay as they are."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -101,7 +101,7 @@ class Deadlines:
 
     def _pass(self) -> None:
         self._timer = None
-        # Loops may call a timer up to a clock tick early; a bucket is not passed before its time.
+        # Loops may run a timer up to a clock tick early; a bucket must not expire early.
         now = self._loop.time() * BUCKETS_PER_SECOND
         while self._order and (self._order[0] <= now or not self._buckets[self._order[0]]):
             for future, expire in self._buckets.pop(heapq.heappop(self._order)).items():

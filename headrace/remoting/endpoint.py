@@ -1,6 +1,6 @@
-"""What all connections of one listener or client have in common.
+"""Endpoint: the data that all connections of one listener or client share.
 
-A connection holds a reference to this and little else, so that ten thousand silent ones cost little.
+A connection has little beyond a reference to it, so that ten thousand idle ones cost little.
 """
 
 import asyncio
@@ -27,20 +27,20 @@ MakeHotPath: TypeAlias = Callable[[Any], Any]
 
 @dataclass(slots=True)
 class Endpoint:
-    """Loop, handlers, hooks and the connections themselves.
+    """Loop, handlers, hooks, limits and the connections.
 
-    `always_reads`: its connections read whatever waits to be sent on them; those of clients do. `budget`, `faults`, `usages` and `turns` are those of
-    all listeners of a server; without `turns` nobody waits for others. `admit(connection)` is called before `on_open`; without it everything is allowed. `on_close` is given the reason.
-    `make_hot_path(connection)` makes what handles the most common frames of each connection in a shorter way.
+    `always_reads`: its connections read even while data waits to be sent; true for outgoing connections. `budget`, `faults`, `usages` and `turns` are shared by
+    all listeners of a server; without `turns` the loop's time is not divided. `admit(connection)` is called before `on_open`; without it everything is
+    allowed. `on_close` is passed the reason. `make_hot_path(connection)` creates the handler of the most common frames of a connection.
     """
 
     loop: asyncio.AbstractEventLoop
     handlers: HandlerTable
     deadlines: Deadlines
     channels: set[Any] = field(default_factory=set)
-    """All channels, open ones and those that are being closed."""
+    """All channels, open or closing."""
     connections: set[Any] = field(default_factory=set)
-    """The connections that were announced."""
+    """The connections passed to `on_open`."""
     make_hot_path: MakeHotPath | None = None
     on_open: OnOpen | None = None
     on_close: OnClose | None = None
@@ -52,12 +52,12 @@ class Endpoint:
     usages: ClientUsages = field(default_factory=ClientUsages)
     turns: Turns | None = None
     handler_errors: int = 0
-    """How many requests failed because their handler raised; a peer's own mistakes do not count."""
+    """How many requests failed because their handler raised; mistakes of peers do not count."""
     refused_requests: int = 0
     """How many requests were refused because the peer's admission does not allow them."""
     bad_frames: int = 0
-    """How many connections were closed because what they brought were no frames."""
+    """How many connections were closed because their data was not a valid frame."""
     tls: ServerTls | None = None
-    """TLS of connections that are accepted; None: plain text only."""
+    """TLS of incoming connections; None: plain text only."""
     tls_failures: int = 0
     """How many connections were closed because their TLS handshake failed."""

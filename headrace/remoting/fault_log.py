@@ -1,6 +1,6 @@
-"""FaultLog: what clients do wrong, in few lines, whatever they do; and how often they reached which limit.
+"""FaultLog: logs faults of clients in a bounded number of lines, and counts how often limits were reached.
 
-The first faults of a kind are logged when they happen. Those that follow within a minute are counted, and summed up in one line.
+The first faults of a kind are logged at once. Those that follow within a minute are counted and summarized in one line.
 """
 
 import logging
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 PERIOD_S: Final = 60.0
 IN_FULL: Final = 30  # limit: lines of one kind in a minute
 LIMITS_IN_FULL: Final = 1  # limit: lines of one limit in a minute
-MAX_KINDS: Final = 64  # limit: kinds that are counted apart; the others are summed up together
+MAX_KINDS: Final = 64  # limit: kinds that are counted separately; the others are counted together
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class FaultLog:
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, period_s: float = PERIOD_S, limits: Iterable[str] = ()
     ) -> None:
-        """`limits`: the names of the limits that are counted from the beginning."""
+        """`limits`: the names of the limits whose counters exist from the start."""
         self.limits = dict.fromkeys(limits, 0)
         """How often each limit was reached, by the name of its option."""
         self._clock = clock
@@ -43,11 +43,11 @@ class FaultLog:
         self._kinds: dict[str, _Kind] = {}
 
     def closed(self, remote: str, reason: str, level: int) -> None:
-        """A connection was closed from this side. What stands before the colon in `reason` is its kind."""
+        """A connection was closed from this side. The text before the colon in `reason` is its kind."""
         self._note(reason.partition(":")[0], "connection closed", remote, reason, level)
 
     def failed(self, remote: str, code: int, error: BaseException) -> None:
-        """A request, or the bytes of a connection (code -1), made our own code raise. The stack trace is logged at debug level only."""
+        """Handling a request, or the bytes of a connection (code -1), raised an exception. The stack trace is logged at debug level only."""
         reason = f"{type(error).__name__}: {error} at {_place(error)}"
         self._note(
             f"failure {code} {type(error).__name__}", f"request failed code={code}", remote, reason, logging.ERROR
@@ -55,7 +55,7 @@ class FaultLog:
         logger.debug("request failed remote=%s code=%d", remote, code, exc_info=error)
 
     def refused(self, remote: str, code: int, reason: str) -> None:
-        """A request was refused because the peer may not make it."""
+        """A request was refused because the peer may not send it."""
         self._note(f"refused {code}", f"request refused code={code}", remote, reason, logging.WARNING)
 
     def limit_reached(self, limit: str, remote: str, reason: str) -> None:
@@ -64,7 +64,7 @@ class FaultLog:
         self._note(f"limit {limit}", f"limit reached limit={limit}", remote, reason, logging.WARNING, LIMITS_IN_FULL)
 
     def sum_up(self) -> None:
-        """Logs the sums of the kinds whose minute is over. Called now and then."""
+        """Logs the counts of the kinds whose minute is over. Called from time to time."""
         now = self._clock()
         for name, kind in list(self._kinds.items()):
             if now - kind.since >= self._period_s:
@@ -92,6 +92,6 @@ class FaultLog:
 
 
 def _place(error: BaseException) -> str:
-    """The file and line that raised."""
+    """The file and line of the exception."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"

@@ -1,8 +1,8 @@
-"""Which function answers a request: a table from request code to handler.
+"""HandlerTable: the handlers of requests, by request code.
 
-A handler gets the connection and the command. What it returns is the answer; None means no answer, or one that it will give later with
-`connection.send`. A plain function is called straight from the read and must not block; an asynchronous one becomes a task of its connection.
-Requests that are one-way are never answered, whatever a handler returns.
+A handler is called with the connection and the command, and returns the answer; None means no answer, or one that it sends later with
+`connection.send`. A plain function is called directly from the read and must not block; a coroutine function becomes a task of its connection.
+One-way requests are never answered, whatever the handler returns.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,21 +16,21 @@ Handler: TypeAlias = Callable[[Any, RemotingCommand], RemotingCommand | Awaitabl
 
 
 def not_supported(_connection: Any, command: RemotingCommand) -> RemotingCommand:
-    """The answer to a request code that nobody handles: code 3 (remoting spec 1.8)."""
-    # compat: tools of the field look for this text, blank in front included.
+    """The answer to a request code without a handler: code 3 (remoting spec 1.8)."""
+    # compat: existing tools search for this text, including the leading space.
     remark = f" request type {command.code} not supported"
     return response_to(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
 
 class HandlerTable:
-    """Handlers by request code, with one for all codes that are not in it."""
+    """Handlers by request code, with a default for all other codes."""
 
     def __init__(self, default: Handler = not_supported) -> None:
         self._default = default
         self._handlers: dict[int, Handler] = {}
 
     def register(self, code: int, handler: Handler) -> None:
-        """Lets `handler` answer the requests of a code. Each code is given once."""
+        """Registers the handler of a code. Each code can be registered once."""
         if code in self._handlers:
             raise ValueError(f"request code {int(code)} has a handler already")
         self._handlers[int(code)] = handler

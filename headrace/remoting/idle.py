@@ -1,4 +1,4 @@
-"""Closing connections over which nothing has passed for a while: one sweep for all of them, no timer each.
+"""Closes idle connections: one sweep over all of them instead of a timer each.
 
 RocketMQ closes a connection on which neither a read nor a write has happened for 120 s, on both sides (remoting spec 1.7).
 """
@@ -19,7 +19,7 @@ class _Idler(Protocol):
 
 
 class IdleSweep:
-    """Looks at all connections every twelfth of the time-out and closes the silent ones."""
+    """Checks all connections every twelfth of the time-out and closes the idle ones."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connections: Collection[_Idler], timeout_s: float) -> None:
         self._loop = loop
@@ -33,5 +33,5 @@ class IdleSweep:
             connection.abort(f"idle for {self._timeout_s:g} s", logging.INFO)
 
     def close(self) -> None:
-        """Sweeps no more."""
+        """Stops the sweeps."""
         self._timer.cancel()

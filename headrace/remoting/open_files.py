@@ -1,4 +1,4 @@
-"""The limits of connections that the process's limit of open files allows."""
+"""The limits of connections, within the process's open file limit."""
 
 import logging
 import resource
@@ -13,7 +13,7 @@ _UNLIMITED: Final = 1 << 30
 
 
 def limits_of_process(options: ServerOptions) -> ConnectionLimits:
-    """The limits of the options, within what this process may open. Logs in one line what they are, as a warning if an option cannot be kept to."""
+    """The limits of the options, reduced to what this process may open. Logs them in one line, as a warning if an option had to be reduced."""
     open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     limits = options.connection_limits(_UNLIMITED if open_files == resource.RLIM_INFINITY else open_files)
     is_too_low = limits.connections < options.max_connections

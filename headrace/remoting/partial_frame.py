@@ -1,16 +1,16 @@
 """PartialFrame: the beginning of a frame, until the rest of it has been read.
 
-What has come lies in one piece: a frame that arrives byte by byte costs no more than one that arrives at once, and one that never comes costs nothing.
+The bytes are assembled in one buffer: a frame that arrives byte by byte costs no more than one that arrives at once, and memory is used only for bytes that arrived.
 """
 
 from typing import Final
 
 LENGTH_UNKNOWN: Final = 4
-"""How many bytes are needed to learn a frame's length."""
+"""The number of bytes needed to determine a frame's length."""
 
 
 class PartialFrame:
-    """`start` is what was read; `needed` is the frame's size in bytes, its length field included, or LENGTH_UNKNOWN."""
+    """`start`: the bytes read so far; `needed`: the frame's size in bytes, its length field included, or LENGTH_UNKNOWN."""
 
     __slots__ = ("_buffer", "needed")
 
@@ -20,11 +20,11 @@ class PartialFrame:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all bytes are there."""
+        """Whether the frame is complete."""
         return len(self._buffer) == self.needed
 
     def fill(self, data: bytes) -> int:
-        """Takes what it lacks from the beginning of `data`; returns how many bytes that were."""
+        """Takes the missing bytes from the beginning of `data`; returns their number."""
         taken = min(self.needed - len(self._buffer), len(data))
         self._buffer += data if taken == len(data) else data[:taken]
         return taken

@@ -1,7 +1,7 @@
-"""PeerWatch: looks at all connections of a server once a second, some at a time.
+"""PeerWatch: checks all connections of a server once a second, some at a time.
 
-It closes those whose peers have not read for a while although answers wait, lets the budget make room, and has faults summed up.
-A peer that reads, however slowly, is left alone as long as there is memory.
+It closes connections whose peers read nothing although answers wait, and triggers the periodic work of the memory budget and the fault log.
+A peer that reads slowly is not closed as long as there is memory.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from headrace.remoting.fault_log import FaultLog
 
 STALL_GRACE_S: Final = 30.0
 INTERVAL_S: Final = 1.0
-AT_ONCE: Final = 200  # limit: connections, half a millisecond; ten thousand at once would hold up everybody
+AT_ONCE: Final = 200  # limit: connections checked at once, half a millisecond; ten thousand would block the loop
 
 
 class PeerWatch:
-    """Watches from its making until `close`. `stall_grace_s`: how long a peer may read nothing."""
+    """Runs from its creation until `close`. `stall_grace_s`: how long a peer may read nothing."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class PeerWatch:
         self._timer = loop.call_later(self._interval_s, self._begin)
 
     def _begin(self) -> None:
-        """Begins a round over all connections."""
+        """Starts a round over all connections."""
         now = self._loop.time()
         self._seconds, self._began = now - self._began, now
         self._budget.relieve()
@@ -58,6 +58,6 @@ class PeerWatch:
         self._timer = self._loop.call_later(self._pause_s, self._look if self._left else self._begin)
 
     def close(self) -> None:
-        """Watches no more."""
+        """Stops checking."""
         self._timer.cancel()
         self._left.clear()

@@ -1,8 +1,7 @@
-"""The listening side: accepts connections and lends them handlers.
+"""RemotingServer: accepts connections and passes their requests to handlers.
 
-One server may listen on several ports, each with a table of its own; hooks and the limit of connections are the server's.
-A silent connection costs its objects and a descriptor: no task, no timer. All listeners share one budget of memory for what is read and not
-handled, and answered and not sent; and one division of the loop's time among clients.
+A server may listen on several ports, each with its own handlers; hooks and limits apply to the server. An idle connection needs no task and no
+timer. All listeners share one memory budget for unhandled and unsent bytes, and one division of the loop's time among clients.
 """
 
 import asyncio
@@ -34,12 +33,13 @@ IDLE_TIMEOUT_S: Final = 120.0
 
 
 class RemotingServer:
-    """Listens, and keeps what was accepted in `connections`.
+    """Listens; `connections` are the open incoming connections.
 
-    `on_open(connection)` and `on_close(connection, reason)` are called for each; `admit(connection)` returns what it may do. `faults`
-    counts and logs what clients do wrong. `buffer_limit`: bytes that all connections may hold together (`buffer_budget`); below LEAST_LIMIT it is a ValueError. `stall_grace_s`: a peer that has read nothing for so long, although answers wait, is closed.
+    `on_open(connection)` and `on_close(connection, reason)` are called for each; `admit(connection)` returns its admission. `faults` counts and logs
+    faults of clients. `buffer_limit`: bytes that all connections may hold together (`buffer_budget`); ValueError below LEAST_LIMIT.
+    `stall_grace_s`: a peer that reads nothing for this long although answers wait is closed.
     `tls`: whether and how its ports serve TLS; without it they serve plain text only.
-    Made inside a running loop.
+    Must be created in a running loop.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class RemotingServer:
         handlers: HandlerTable | None = None,
         make_hot_path: MakeHotPath | None = None,
     ) -> int:
-        """Accepts connections on the address from now on; `handlers` take the place of the server's for this port.
+        """Starts accepting connections on the address; `handlers` replace the server's for this port.
 
-        `make_hot_path(connection)` makes a `HotPath` for each connection.
-        Returns the port, which matters where 0 was asked for. An empty host is all addresses. Raises OSError, such as EADDRINUSE.
+        `make_hot_path(connection)` creates a `HotPath` for each connection.
+        Returns the port, which is useful if `port` is 0. An empty host means all addresses. Raises OSError, such as EADDRINUSE.
         """
         on_open, on_close, admit = self._hooks
         endpoint = Endpoint(
@@ -122,27 +122,27 @@ class RemotingServer:
 
     @property
     def held_bytes(self) -> int:
-        """What all connections hold of the limit of memory, now."""
+        """The bytes that all connections hold now."""
         return self._budget.used
 
     @property
     def waits(self) -> int:
-        """How often the requests of a connection waited for the turn of their client."""
+        """How often a connection waited for its client's turn."""
         return self._turns.waits
 
     @property
     def handler_errors(self) -> int:
-        """How many requests failed because their handler raised; a peer's own mistakes do not count."""
+        """How many requests failed because their handler raised; mistakes of peers do not count."""
         return sum(endpoint.handler_errors for endpoint in self._endpoints)
 
     @property
     def refused_requests(self) -> int:
-        """How many requests were refused because the peer may not make them."""
+        """How many requests were refused because the peer may not send them."""
         return sum(endpoint.refused_requests for endpoint in self._endpoints)
 
     @property
     def bad_frames(self) -> int:
-        """How many connections were closed because what they brought were no frames."""
+        """How many connections were closed because their data was not a valid frame."""
         return sum(endpoint.bad_frames for endpoint in self._endpoints)
 
     @property
@@ -151,7 +151,7 @@ class RemotingServer:
         return sum(endpoint.tls_failures for endpoint in self._endpoints)
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """Takes no more connections and requests; gives those at work `grace_s` seconds to answer, then closes everything."""
+        """Stops accepting connections and requests; waits up to `grace_s` seconds for running handlers, then closes everything."""
         for acceptor in self._acceptors:
             await acceptor.close()
         self._sweep.close()

@@ -21,13 +21,13 @@ from headrace.remoting.tls_layer import TlsLayer, TlsUser
 
 logger = logging.getLogger(__name__)
 
-CHECK_INTERVAL_S: Final = 1.0  # limit: how often files are looked at for changes; RocketMQ looks twice a second
+CHECK_INTERVAL_S: Final = 1.0  # limit: how often files are checked for changes; RocketMQ checks twice a second
 
 _Fingerprint = tuple[tuple[int, int, int] | None, ...]
 
 
 class ServerTls:
-    """One for each server. `make_certificate(path)` writes certificate and key into one new file, for settings without a certificate."""
+    """One per server. `make_certificate(path)` writes a certificate and its key to a new file, if no certificate is configured."""
 
     def __init__(self, settings: TlsSettings, make_certificate: Callable[[Path], None] | None = None) -> None:
         self._settings = settings
@@ -44,7 +44,7 @@ class ServerTls:
     def accept(
         self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, user: TlsUser, data: bytes
     ) -> asyncio.Transport:
-        """Starts TLS on a connection whose first bytes, all that was read so far, are a TLS hello.
+        """Starts TLS on a connection. `data`: all bytes read so far, the beginning of a TLS hello.
 
         Returns the transport that the protocol `user` uses from now on. A handshake that fails at once calls `tls_failed` before this returns.
         """
@@ -63,7 +63,7 @@ class ServerTls:
             return self._context
         if self._loading is None or (self._loading.done() and is_due):
             self._looked_at = now
-            # To make a certificate takes a tenth of a second, in which the loop serves others.
+            # Creating a certificate takes a tenth of a second, so it does not run in the loop.
             self._loading = loop.run_in_executor(None, self._load)
         return self._loading
 
@@ -81,7 +81,7 @@ class ServerTls:
                 logger.info("certificate created path=%s", path)
             server = replace(settings.server, certificate=str(path), key=str(path))
             settings = self._settings = replace(settings, server=server)
-        # order: before the files are read; what changes meanwhile is read again.
+        # order: before the files are read, so that later changes are noticed.
         self._seen = self._look()
         self._context = server_context(settings)
         return self._context

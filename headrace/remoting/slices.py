@@ -1,4 +1,4 @@
-"""Long work on the event loop, cut into slices, so that nobody else waits for it."""
+"""Divides long work on the event loop into slices, so that other work is not delayed."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 SLICE_S: Final = 0.01
-"""How long a slice lasts before others have their turn."""
+"""Length of a slice, after which the loop does other work."""
 
 
 async def in_slices(steps: Generator[None, None, T]) -> T:

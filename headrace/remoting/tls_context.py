@@ -10,7 +10,7 @@ from headrace.errors import ConfigError
 from headrace.model.tls_settings import Identity, TlsSettings
 
 CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2, in OpenSSL's notation; those of TLS 1.3 are all safe."""
+"""Ciphers of TLS 1.2, in OpenSSL's notation; all those of TLS 1.3 are safe."""
 
 _VERIFY: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
 
@@ -28,7 +28,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def client_context(identity: Identity, *, verify: bool, check_host_name: bool) -> ssl.SSLContext:
-    """Returns the context of connections that are made. Without `identity.trust` the system's authorities are trusted. Raises ConfigError."""
+    """Returns the context of outgoing connections. Without `identity.trust` the system's authorities are trusted. Raises ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _harden(context)
     context.check_hostname = verify and check_host_name
@@ -71,7 +71,7 @@ def _load_identity(context: ssl.SSLContext, identity: Identity) -> None:
     _check_readable(identity.name_of("certificate"), certificate)
     _check_readable(identity.name_of("key"), key)
     try:
-        # Always a password: without one OpenSSL would ask for it at the terminal.
+        # Always pass a password: otherwise OpenSSL may prompt for it on the terminal.
         context.load_cert_chain(certificate, key, identity.key_password)
     except ssl.SSLError as error:
         raise ConfigError(_about_identity(identity, error), identity.name_of("certificate")) from error

@@ -1,12 +1,11 @@
-"""TlsLayer: TLS between the transport of a socket and the protocol above it, which sees plain bytes only.
+"""TlsLayer: TLS between a socket's transport and the protocol above, which handles plain bytes only.
 
     transport ──► data_received ──► SSLObject ──► protocol.data_received
         ▲                                                   │
         └── one write of ciphertext ◄── SSLObject ◄── write ◄┘
 
-It takes the protocol's place at the transport and the transport's place at the protocol when the first byte of a connection is that of a
-TLS hello, so connections in plain text do not pass through it. It keeps no bytes of its own beyond one incomplete TLS record: what is read is handed
-on at once, and what is written goes to the transport, whose limits and pauses count.
+It is inserted between transport and protocol if the first byte of a connection is that of a TLS hello; plain-text connections do not pass through
+it. It buffers at most one incomplete TLS record: bytes read are passed on at once, and bytes written go to the transport, whose flow control applies.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ TLS_HANDSHAKE: Final = 0x16
 """First byte of a TLS connection."""
 
 _RECORD: Final = 16 << 10
-_FEED: Final = 32 << 10  # limit: a MemoryBIO keeps the memory of the most that was ever in it
+_FEED: Final = 32 << 10  # limit: a MemoryBIO never releases memory, so large pieces are not written to it
 _SHORT_NAMES: Final = {
     "commonName": "CN",
     "organizationName": "O",
@@ -35,7 +34,7 @@ _ESCAPED: Final = frozenset('"+,;<>\\=')
 
 
 class TlsUser(Protocol):
-    """The protocol above: an asyncio.Protocol that is also told how the handshake ended."""
+    """The protocol above: an asyncio.Protocol that is also notified of the handshake's result."""
 
     def data_received(self, data: bytes) -> None:
         """As asyncio's."""
@@ -53,12 +52,12 @@ class TlsUser(Protocol):
         """The handshake is complete. `subject`: of the client's verified certificate, None without one."""
 
     def tls_failed(self, reason: str) -> None:
-        """The handshake, or a record after it, failed, or the context could not be made. Closes the connection."""
+        """The handshake or a later record failed, or the context could not be created. Must close the connection."""
 
 
 @final
 class TlsLayer(asyncio.Transport, asyncio.Protocol):
-    """The server's side of one TLS connection. Created for a transport whose first bytes were read; `begin` takes these."""
+    """The server side of one TLS connection. Created after the first bytes were read; they are passed to `begin`."""
 
     __slots__ = ("_deadline", "_has_failed", "_incoming", "_is_established", "_outgoing", "_tls", "_transport", "_user")
 
@@ -74,7 +73,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         transport.set_protocol(self)
 
     def begin(self, context: "ssl.SSLContext | asyncio.Future[ssl.SSLContext]", data: bytes) -> None:
-        """Starts the handshake with the bytes read so far, when the context is there."""
+        """Starts the handshake with the bytes read so far, once the context is available."""
         self._incoming.write(data)
         if isinstance(context, ssl.SSLContext):
             self._start(context)
@@ -99,7 +98,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
     # -- asyncio calls these ----------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Decrypts, and hands on what is plain."""
+        """Decrypts the data and passes it on."""
         tls = self._tls
         if self._has_failed:
             return
@@ -110,7 +109,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         try:
             is_open = all(self._decrypt(tls, piece, pieces) for piece in _cut(data))
         except ssl.SSLError as error:
-            self._flush()  # the alert that tells the peer why
+            self._flush()  # sends the alert with the reason
             self._fail(_reason(error))
             return
         self._flush()
@@ -127,7 +126,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._user.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """More ciphertext waits for the peer than should."""
+        """The high-water mark of ciphertext is exceeded."""
         self._user.pause_writing()
 
     def resume_writing(self) -> None:
@@ -143,7 +142,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             if not self._is_established:
                 tls.do_handshake()
                 self._establish(tls)
-            # A read takes a whole record: when no bytes are left nothing is, and to read once more would only raise, which costs more than a record.
+            # A read takes a whole record. If no bytes are left, another read would only raise, which costs more than a record.
             while self._incoming.pending:
                 piece = tls.read(_RECORD)
                 if not piece:
@@ -184,12 +183,12 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def close(self) -> None:
-        """Tells the peer that nothing more follows, and closes once all that was written is sent."""
+        """Sends the peer the end of the stream, and closes once all written bytes are sent."""
         if self._tls is not None and self._is_established and not self._has_failed and not self._transport.is_closing():
             try:
                 self._tls.unwrap()
             except ssl.SSLError:
-                pass  # the peer's own end of it is not waited for
+                pass  # does not wait for the peer's
             self._flush()
         self._deadline.cancel()
         self._transport.close()
@@ -224,7 +223,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         return self._transport.get_extra_info(name, default)
 
     def _flush(self) -> None:
-        """Sends what the handshake, an alert or a key update has to say."""
+        """Sends the output of the handshake, an alert or a key update."""
         if self._outgoing.pending and not self._transport.is_closing():
             self._transport.write(self._outgoing.read())
 
@@ -246,7 +245,7 @@ def _reason(error: ssl.SSLError) -> str:
 def subject_of(certificate: "dict[str, Any] | None") -> str | None:
     """Returns the subject of a certificate as `SSLObject.getpeercert` gives it, in RFC 4514's form: `CN=app,O=Example`.
 
-    None without a certificate: `getpeercert` returns no subject of one that was not verified.
+    None without a certificate: `getpeercert` returns no subject if it was not verified.
     """
     if not certificate:
         return None

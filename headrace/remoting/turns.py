@@ -1,4 +1,4 @@
-"""Turns: divides the time of the event loop among clients, so that one that floods the server delays the others by milliseconds only.
+"""Turns: divides the event loop's time among clients, so that a client that floods the server delays others only by milliseconds.
 
     data ──► does its client have time left? ── yes ──► its frames are handled, until the time is over ──┐
                      │ no                                                                                │
@@ -6,10 +6,10 @@
                                             │
              every turn of the loop: the clients that wait are handled one after the other, SLICE_NS each
 
-A client that shares the loop with others has SLICE_NS in each WINDOW_NS; what is beyond waits until the others' data of this turn is handled.
-A client that is alone may go on, but all that is handled until the loop turns takes no longer than LOOP_NS: an event loop polls again and again while
-thousands of connections are readable, and accepts nobody and runs no callback meanwhile. All connections of a client have one
-share (`client_usage`), so more connections do not bring more time.
+If several clients are active, each has SLICE_NS in each WINDOW_NS; the rest of its frames waits until the others' data of this turn is handled.
+A single active client may continue, but one turn of the loop handles frames for at most LOOP_NS: with thousands of readable connections an event
+loop would otherwise not accept connections or run callbacks for a long time. All connections of a client share its time (`client_usage`), so more
+connections do not give it more.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from typing import Final, Protocol
 
 from headrace.remoting.client_usage import ClientUsage
 
-SLICE_NS: Final = 1_000_000  # limit: what each of the others waits for at most, for each client that floods
-LOOP_NS: Final = 10_000_000  # limit: what somebody new waits for while another client floods alone
-_MARK_NS: Final = 2_000_000  # limit: so much is handled before it is asked when the loop turns, which costs a callback
+SLICE_NS: Final = 1_000_000  # limit: maximum delay of the others, per flooding client
+LOOP_NS: Final = 10_000_000  # limit: maximum delay of a new client while a single client floods
+_MARK_NS: Final = 2_000_000  # limit: time after which the end of the loop's turn is detected, which costs a callback
 TURN_NS: Final = 2_000_000  # limit: for all clients that wait, in one turn of the loop
 _WINDOW_BITS: Final = 22  # limit: windows of 4 ms
-_SHARED_NS: Final = 100_000_000  # limit: so long after two clients were active the loop counts as shared
+_SHARED_NS: Final = 100_000_000  # limit: how long the loop counts as shared after two clients were active
 
 
 class Waiter(Protocol):
     """A channel whose frames wait."""
 
     def take_turn(self) -> None:
-        """Continues, until `Turns.is_over`; it may wait again."""
+        """Continues until `Turns.is_over`; it may wait again."""
 
 
 class Turns:
-    """The clients that wait, and the end of the turn in hand. For one event loop."""
+    """The waiting clients and the end of the current turn. For one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -43,14 +43,14 @@ class Turns:
         self._shared_until_ns = 0
         self._clients: deque[ClientUsage] = deque()
         self._is_due = False
-        self._spent_ns = 0  # since the loop turned, as far as is known
+        self._spent_ns = 0  # since the last known turn of the loop
         self.ends_ns = 0
-        """When the turn in hand is over (monotonic clock)."""
+        """When the current turn ends (monotonic clock)."""
         self.waits = 0
         """How often a channel had to wait."""
 
     def begin(self, usage: ClientUsage) -> bool:
-        """Data of a client has arrived: begins its turn; False: it has to wait. `end` must follow a turn."""
+        """Data of a client has arrived: starts its turn, or returns False if it must wait. Call `end` after a turn."""
         now = monotonic_ns()
         if usage is not self._last:
             if self._last is not None:
@@ -90,7 +90,7 @@ class Turns:
             self._loop.call_soon(self._run)
 
     def _run(self) -> None:
-        """The loop turns: handles what waits, a slice for each client, until the time for all of them is over."""
+        """In each turn of the loop: handles waiting frames, a slice per client, until the time for all of them is over."""
         self._is_due = False
         self._spent_ns = 0
         began = now = monotonic_ns()
