@@ -173,7 +173,7 @@ def test_roles_have_restarts_memory_and_cpu() -> None:
     assert found["headrace_role_heartbeat_age_seconds"] == {(("role", "broker"),): 1.5}
     assert found["headrace_lag_bytes"] == {(("broker", ""), ("role", "flush")): 3}
     assert found["headrace_offset"] == {(("broker", ""), ("cell", "wrote_offset")): 5}
-    assert found["headrace_counter_total"] == {(("broker", ""), ("name", "messages_in"), ("role", "broker")): 8}
+    assert found["headrace_role_events_total"] == {(("broker", ""), ("name", "messages_in"), ("role", "broker")): 8}
     assert found["headrace_level"] == {(("broker", ""), ("name", "connections"), ("role", "broker")): 2}
     assert found["headrace_findings"] == {(("broker", ""), ("kind", "client id shared")): 2}
 
