@@ -173,6 +173,11 @@ def _reserve_time_ms(broker: BrokerSample, sample: Sample) -> float | None:
     return max(sample.time_s * 1000 - earliest, 0) if earliest is not None and earliest > 0 else None
 
 
+def _put_latency(broker: BrokerSample, _sample: Sample) -> float | None:
+    latency_ms = broker.number("putLatency99")
+    return None if latency_ms is None else latency_ms / 1000
+
+
 def _log_size(broker: BrokerSample, _sample: Sample) -> float | None:
     first, end = broker.number("commitLogMinOffset"), broker.number("commitLogMaxOffset")
     return None if first is None or end is None else max(end - max(first, 0), 0)
@@ -200,11 +205,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[BrokerSample, Sample], float | No
         "Used share of the CommitLog's file system, 0 to 1.",
         lambda broker, _: broker.number("commitLogDiskRatio"),
     ),
-    (
-        "headrace_put_latency_p99_ms",
-        "99 % of sends are stored within.",
-        lambda broker, _: broker.number("putLatency99"),
-    ),
+    ("headrace_put_latency_p99_seconds", "99 % of sends are stored within.", _put_latency),
 )
 
 
