@@ -1,13 +1,13 @@
 """The protocol: bytes to objects and back. Plain functions and small state machines, no I/O.
 
-    frame               a connection's bytes, cut into commands
+    frame               splits a connection's bytes into commands
     remoting_command    one request or response; json_header and binary_header are its two encodings
-    headers, bodies     what is in a command's ext fields and body
+    headers, bodies     the contents of a command's ext fields and body
     fastjson            RocketMQ's dialect of JSON, in bodies and in files
-    record              a message as the CommitLog keeps it and a pull returns it
+    record              a message as the CommitLog stores it and a pull returns it
     batch, compression, ha_frame, acl_signature
 
-Whatever the bytes, decoding raises nothing but `headrace.errors.RemoteProtocolError`.
+Decoding raises only `headrace.errors.RemoteProtocolError`, for any input.
 """
 
 from headrace.protocol.frame import FRAME_MAX_LENGTH, FrameDecoder, decode_frame

@@ -1,7 +1,7 @@
-"""The signature that ACL asks of a request: HMAC-SHA1 over the values of its ext fields and its body (remoting spec 6).
+"""The signature of a request for access control: HMAC-SHA1 over the values of its ext fields and its body (remoting spec 6).
 
-All ext fields but the signature, sorted by key in Java's order, their values without anything between them, then the body. Code, opaque and remark
-are not signed, so a signature does not keep a request from being sent again.
+Signed are the values of all ext fields except the signature, sorted by key in Java's order and concatenated, then the body. Code, opaque and remark
+are not signed, so a signature does not prevent replays.
 """
 
 import binascii
@@ -14,11 +14,11 @@ SIGNATURE: Final = "Signature"
 SECURITY_TOKEN: Final = "SecurityToken"  # noqa: S105 (the field's name)
 
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
-"""A field of QUERY_MESSAGE that clients of 4.9.8 sign, older ones do not, and brokers leave out; `is_signed` takes both."""
+"""A field of QUERY_MESSAGE that clients of 4.9.8 sign, but older ones and brokers do not; `is_signed` accepts both."""
 
 
 def signed_content(ext: Mapping[str, str], body: bytes = b"", leave_out: Collection[str] = (SIGNATURE,)) -> bytes:
-    """The bytes that are signed."""
+    """Returns the signed bytes."""
     keys = sorted(ext)
     if not "".join(keys).isascii():
         # Java sorts by UTF-16 code units; their big-endian bytes sort in the same way.
@@ -27,17 +27,17 @@ def signed_content(ext: Mapping[str, str], body: bytes = b"", leave_out: Collect
 
 
 def signature_of(secret: str, content: bytes) -> str:
-    """HMAC-SHA1 of the content with the secret, in Base64."""
+    """Returns the HMAC-SHA1 of the content with the secret, in Base64."""
     return binascii.b2a_base64(hmac.digest(secret.encode(), content, "sha1"), newline=False).decode()
 
 
 def sign(secret: str, ext: Mapping[str, str], body: bytes = b"") -> str:
-    """The signature of a request with these ext fields (AccessKey among them) and this body, in Base64."""
+    """Returns the signature of a request with these ext fields (including AccessKey) and this body, in Base64."""
     return signature_of(secret, signed_content(ext, body))
 
 
 def is_signed(secret: str, ext: Mapping[str, str], body: bytes = b"") -> bool:
-    """Whether the ext fields hold the request's right signature."""
+    """Whether the ext fields contain a valid signature of the request."""
     given = ext.get(SIGNATURE, "").encode("utf-8", "replace")
     if hmac.compare_digest(given, sign(secret, ext, body).encode()):
         return True

@@ -1,6 +1,6 @@
-"""The body of a batch send: messages one after another, in a shorter form than a record, drawn in `record_layout`.
+"""The body of a batch send: a sequence of messages, in a shorter form than records, shown in `record_layout`.
 
-Topic, queue and everything else are in the request's header, once for all messages.
+Topic, queue and all other fields are in the request's header, once for all messages.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from headrace.protocol.record_layout import BATCH_ENTRY_OVERHEAD, BATCH_HEAD, LE
 
 
 class BatchEntry(NamedTuple):
-    """One message of a batch, its properties as they came."""
+    """One message of a batch, with its properties as received."""
 
     flag: int
     body: bytes
@@ -22,12 +22,12 @@ class BatchEntry(NamedTuple):
 
     @property
     def properties(self) -> dict[str, str]:
-        """What the property string holds."""
+        """The decoded property string."""
         return decode_properties(str(self.properties_raw, "utf-8", "replace"))
 
 
 def encode_entry(body: bytes, flag: int, properties: bytes) -> bytes:
-    """One message of a batch. Raises LocalProtocolError if its properties do not fit."""
+    """Encodes one message of a batch. Raises LocalProtocolError if its properties are too long."""
     length = len(body)
     size = BATCH_ENTRY_OVERHEAD + length + len(properties)
     try:
@@ -37,7 +37,7 @@ def encode_entry(body: bytes, flag: int, properties: bytes) -> bytes:
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """The body of a batch of these messages. Raises LocalProtocolError if one's properties do not fit."""
+    """Encodes the body of a batch. Raises LocalProtocolError if a message's properties are too long."""
     return b"".join([
         encode_entry(message.body, message.flag, encode_properties(message.properties).encode())
         for message in messages
@@ -45,7 +45,7 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 
 def decode_batch(body: bytes | bytearray | memoryview) -> list[BatchEntry]:
-    """The messages in a batch's body. Raises RemoteProtocolError."""
+    """Decodes the messages in a batch's body. Raises RemoteProtocolError."""
     entries, at, end = [], 0, len(body)
     try:
         while at < end:

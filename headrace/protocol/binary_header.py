@@ -1,6 +1,6 @@
 """A command's header in RocketMQ's compact binary form, type ROCKETMQ (remoting spec 1.4).
 
-    2  code        only the low 16 bits are carried
+    2  code        only the low 16 bits
     1  language    number of LanguageCode
     2  version
     4  opaque
@@ -10,8 +10,8 @@
     4  E           length of all ext entries, 0 = none
     E  entries     2 length, key, 4 length, value; back to back
 
-Entries come in any order, and of two with the same key the last one counts: RocketMQ itself sends some twice. RocketMQ reads an empty value as
-null; here it stays the empty text, which it also signs (quirk "empty values of binary headers").
+Entries may have any order, and the last one with a key is used: RocketMQ itself sends some twice. RocketMQ reads an empty value as
+null; here it remains the empty string, which RocketMQ also signs (quirk "empty values of binary headers").
 """
 
 from struct import Struct
@@ -31,7 +31,7 @@ _LANGUAGES: Final = {int(language): language for language in LanguageCode}
 
 
 def encode_binary_header(header: Header) -> bytes:
-    """The header's bytes. Raises LocalProtocolError if a number or a key does not fit."""
+    """Encodes the header. Raises LocalProtocolError if a number or a key is too large."""
     remark = header.remark.encode("utf-8", "replace") if header.remark else b""
     language = LanguageCode.OTHER if header.language is None else header.language
     try:
@@ -49,7 +49,7 @@ def encode_binary_header(header: Header) -> bytes:
 
 
 def decode_binary_header(data: bytes | bytearray | memoryview) -> Header:
-    """The header in `data`, all of it. Raises RemoteProtocolError."""
+    """Decodes the header; `data` must contain nothing else. Raises RemoteProtocolError."""
     end = len(data)
     try:
         code, language, version, opaque, flag, remark_length = _HEAD.unpack_from(data)

@@ -1,6 +1,6 @@
 """Compressed bodies: clients compress and decompress them, brokers only pass them on (remoting spec 5.3).
 
-The message's sysFlag says how: zlib (RFC 1950), an LZ4 frame or a Zstandard frame. LZ4 and Zstandard are imported when they are first met.
+The message's sysFlag has the algorithm: zlib (RFC 1950), an LZ4 frame or a Zstandard frame. LZ4 and Zstandard are imported at their first use.
 """
 
 import zlib
@@ -13,13 +13,13 @@ DEFAULT_LEVEL: Final = 5
 """RocketMQ's own level for zlib."""
 
 MAX_PLAIN_SIZE: Final = 256 * 1024 * 1024
-"""# limit: 64 times the largest body a broker takes by default; a smaller bomb does no harm."""
+"""# limit: 64 times the largest body that brokers accept by default; limits the damage of a decompression bomb."""
 
 
 def compress(body: bytes, sys_flag: int, level: int = DEFAULT_LEVEL) -> bytes:
-    """The body, compressed as the compression bits of `sys_flag` say; none of them mean zlib.
+    """Compresses the body with the algorithm in `sys_flag`; no compression bits mean zlib.
 
-    Raises LocalProtocolError if the bits name no way known, or its package is not installed.
+    Raises LocalProtocolError if the algorithm is unknown or its package is not installed.
     """
     kind = sys_flags.compression_type(sys_flag)
     if kind == sys_flags.COMPRESSION_ZLIB:
@@ -35,9 +35,9 @@ def compress(body: bytes, sys_flag: int, level: int = DEFAULT_LEVEL) -> bytes:
 
 
 def decompress(body: bytes, sys_flag: int) -> bytes:
-    """The body, decompressed as the compression bits of `sys_flag` say; none of them mean zlib.
+    """Decompresses the body with the algorithm in `sys_flag`; no compression bits mean zlib.
 
-    Raises RemoteProtocolError if it cannot be, or would have more than MAX_PLAIN_SIZE bytes.
+    Raises RemoteProtocolError if that fails, or if the result would exceed MAX_PLAIN_SIZE bytes.
     """
     kind = sys_flags.compression_type(sys_flag)
     try:
@@ -65,7 +65,7 @@ def _zstandard_rest(body: bytes) -> bytes:
         size = zstandard.frame_content_size(body)
         if size > MAX_PLAIN_SIZE:
             raise RemoteProtocolError("a compressed body is larger than the limit")
-        # A frame that tells its size is whole or an error; one that does not is read as a stream.
+        # A frame with its size in the header is decompressed at once, others as a stream.
         if size > 0:
             return bytes(zstandard.ZstdDecompressor().decompress(body))
         decompressor = zstandard.ZstdDecompressor().decompressobj(write_size=1 << 20)

@@ -1,15 +1,15 @@
 """RocketMQ's dialect of JSON, as its library fastjson writes and reads it: bodies on the wire, and the files under `config/`.
 
-It differs from JSON in what a key may be: maps with integer keys are written `{0:"a",1:"b"}` and maps with objects for keys
-`{{"brokerName":"b","queueId":0,"topic":"T"}:5}`. Its reader also takes names without quotes or in single quotes, a comma too many, and numbers
+It differs from JSON in its keys: maps with integer keys are written `{0:"a",1:"b"}` and maps with objects as keys
+`{{"brokerName":"b","queueId":0,"topic":"T"}:5}`. Its reader also accepts names without quotes or in single quotes, extra commas, and numbers
 in quotes. Here
 
     an integer key is an int;  in quotes it is a str: a caller that expects integers says int(key)
     an object key is an ObjectKey, the text of the object; in quotes it is a str with the same text
     a key whose value is None is not written, as fastjson does
 
-Standard JSON goes through msgspec; what that refuses is read again by the parser below, which is slow. What others may send at will is read with
-`untrusted`: it may cost no more than some ten milliseconds, so the number of its values is limited, and the size of what is not standard JSON.
+Standard JSON is parsed by msgspec; text that it rejects is parsed again by the slow parser below. Text from any peer is parsed with `untrusted`:
+the number of its values and the size of non-standard JSON are limited, so that parsing takes at most some ten milliseconds.
 """
 
 import math
@@ -26,10 +26,10 @@ from headrace.errors import RemoteProtocolError
 
 MAX_BYTES: Final = (
     4 << 20
-)  # limit: of untrusted text; RocketMQ's largest request but the registration of a broker has a hundredth
-MAX_VALUES: Final = 16_384  # limit: of untrusted text; a heartbeat with two thousand subscriptions
+)  # limit: of untrusted text; except for broker registrations, RocketMQ's largest request has a hundredth of it
+MAX_VALUES: Final = 16_384  # limit: values in untrusted text; a heartbeat with two thousand subscriptions
 LENIENT_MAX_BYTES: Final = 64 << 10  # limit: of untrusted text that is not standard JSON
-LENIENT_MAX_VALUES: Final = 8192  # limit: the same; the parser below takes three microseconds for each
+LENIENT_MAX_VALUES: Final = 8192  # limit: values in it; the parser below takes three microseconds per value
 
 
 class ObjectKey(str):
@@ -39,9 +39,9 @@ class ObjectKey(str):
 
 
 def loads(data: bytes | bytearray | memoryview | str, *, untrusted: bool = False) -> Any:
-    """The value in `data`, by fastjson's rules. Raises RemoteProtocolError that says where it cannot be read, or that it is too large."""
+    """Parses `data` by fastjson's rules. Raises RemoteProtocolError with the position of the error, or if the text is too large."""
     if isinstance(data, ObjectKey):
-        data = str(data)  # msgspec takes no other kind of text
+        data = str(data)  # msgspec accepts no other encoding
     if untrusted:
         check_size(data)
     try:
@@ -60,7 +60,7 @@ def check_size(data: bytes | bytearray | memoryview | str) -> None:
     """Raises RemoteProtocolError for text that would take too long to read."""
     if len(data) > MAX_BYTES:
         raise RemoteProtocolError(f"JSON: {len(data)} bytes exceed the limit of {MAX_BYTES} bytes")
-    # Each value but the first of its list or object follows a comma. Commas within strings count too: a limit need not be exact.
+    # Each value except the first of a list or object follows a comma. Commas within strings are counted, too: the limit need not be exact.
     values = count_values(data)
     if values > MAX_VALUES:
         raise RemoteProtocolError(
@@ -69,7 +69,7 @@ def check_size(data: bytes | bytearray | memoryview | str) -> None:
 
 
 def count_values(data: bytes | bytearray | memoryview | str) -> int:
-    """About how many values there are, at most, found out quickly."""
+    """A quick upper estimate of the number of values."""
     if isinstance(data, str):
         return 1 + data.count(",") + data.count("{") + data.count("[")
     text = bytes(data)
@@ -77,16 +77,16 @@ def count_values(data: bytes | bytearray | memoryview | str) -> int:
 
 
 def dumps(value: Any) -> str:
-    """Compact text, as on the wire. Keys come in the mappings' own order."""
+    """Returns compact text, as on the wire. Keys keep the order of the mappings."""
     out: list[str] = []
     _write(value, out.append)
     return "".join(out)
 
 
 def dumps_pretty(value: Any) -> str:
-    """Text as in RocketMQ's configuration files: indented by TABs, no newline at the end.
+    """Returns text as in RocketMQ's configuration files: indented by TABs, without a newline at the end.
 
-    Maps with integer keys stand on one line but for the closing brace, lists of numbers and texts on one line altogether (store spec 1.6).
+    Maps with integer keys are on one line except for the closing brace, lists of numbers and strings entirely on one line (store spec 1.6).
     """
     out: list[str] = []
     _write_pretty(value, out.append, "\n")
@@ -94,7 +94,7 @@ def dumps_pretty(value: Any) -> str:
 
 
 def dumps_standard(value: Any) -> str:
-    """Compact text that is standard JSON, as name servers give it to clients that ask for that.
+    """Returns compact standard JSON, as name servers send it to clients that request it.
 
     All keys are in quotes and sorted, characters beyond ASCII are escaped, and so is the slash.
     """
@@ -116,14 +116,14 @@ def _escape(match: "re.Match[str]") -> str:
 
 def quote(text: str) -> str:
     """The text as a JSON string. Non-ASCII characters stay as they are, and so does the slash."""
-    # What prints needs no escape but for these two: nearly all texts, found out at half the cost.
+    # Printable text needs no escapes except for these two characters. Nearly all text is printable, and the check is cheap.
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{_ESCAPED.sub(_escape, text)}"'
 
 
 def _number(value: float) -> str:
-    """Java's text of a double: `0.0`, `1.0E7`, `1.0E-4`. What JSON cannot say is null."""
+    """Java's format of a double: `0.0`, `1.0E7`, `1.0E-4`. Infinity and NaN become null."""
     if not math.isfinite(value):
         return "null"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -134,7 +134,7 @@ def _number(value: float) -> str:
 
 
 def _scalar(value: Any) -> str | None:
-    """The text of what is neither a map nor a list; None for those."""
+    """The text of a scalar; None for maps and lists."""
     if isinstance(value, Enum):
         return quote(value.name)
     if isinstance(value, str):
@@ -260,18 +260,18 @@ _UNESCAPED: Final = {
 }  # fmt: skip
 _WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
 _SURROGATES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
-_MAX_DEPTH: Final = 200  # limit: RocketMQ's deepest body has eight; Python's own stack would end near a thousand
-_MAX_DIGITS: Final = 400  # limit: doubles have at most 309 before the point; longer numbers only cost time
+_MAX_DEPTH: Final = 200  # limit: RocketMQ's deepest body has eight levels; Python's recursion limit is a thousand
+_MAX_DIGITS: Final = 400  # limit: doubles have at most 309 digits before the point; longer numbers only cost time
 
 
 def _join_surrogates(match: "re.Match[str]") -> str:
     text = match.group()
-    # compat: Java keeps a lone surrogate and writes it as a question mark.
+    # compat: Java accepts a lone surrogate and writes it as a question mark.
     return text.encode("utf-16", "surrogatepass").decode("utf-16") if len(text) == 2 else "?"
 
 
 class _Parser:
-    """A recursive descent over the text, tolerant as fastjson is."""
+    """A recursive descent parser, as tolerant as fastjson."""
 
     def __init__(self, text: str, max_values: int) -> None:
         self._text = text

@@ -1,7 +1,7 @@
-"""FrameDecoder: a connection's bytes, cut into commands however they arrive.
+"""FrameDecoder: splits a connection's bytes into commands, in whatever pieces they arrive.
 
-A decoder belongs to one direction of one connection. After it has raised there is no telling where the next frame begins: close the connection.
-The form of a frame is drawn in `frame_layout`.
+A decoder belongs to one direction of one connection. After an error the start of the next frame is unknown: close the connection.
+The layout of a frame is in `frame_layout`.
 """
 
 from struct import Struct
@@ -17,12 +17,12 @@ from headrace.protocol.remoting_command import RemotingCommand, next_opaque
 __all__ = ["FRAME_MAX_LENGTH", "FrameDecoder", "decode_frame", "decode_request", "frame_size"]
 
 REQUEST_HEADER_MAX: Final = DEFAULT_HEADER_SIZE
-"""Bytes of a header that servers read by default. The longest that clients send holds a message's properties (32 KiB, six times that if all is escaped).
+"""Maximum size of a header that servers accept by default. The longest that clients send contains a message's properties (32 KiB, six times that if fully escaped).
 
-Answers may have longer ones: that to a batch lists the ids of its messages.
+Answers may have longer ones: the answer to a batch lists its message ids.
 """
 
-_TOO_LONG: Final = 1 << 28  # limit: a longer length is no length at all: text begins with bytes above 0x1F
+_TOO_LONG: Final = 1 << 28  # limit: a larger number is not a length; text begins with bytes above 0x1F
 _HEAD: Final = Struct(">iI")
 _LENGTH: Final = Struct(">i")
 _JSON: Final = SerializeType.JSON
@@ -30,7 +30,7 @@ _ROCKETMQ: Final = SerializeType.ROCKETMQ
 
 
 def frame_size(data: bytes | bytearray | memoryview, at: int) -> int:
-    """The size of the frame at `at`, its length field included, of which at least that field is there. Raises BadFrame."""
+    """The size of the frame at `at`, including its length field, which must be complete. Raises BadFrame."""
     (length,) = _LENGTH.unpack_from(data, at)
     if not 4 <= length <= FRAME_MAX_LENGTH - LENGTH_SIZE:
         if length in range(FRAME_MAX_LENGTH - LENGTH_SIZE, _TOO_LONG):
@@ -40,13 +40,13 @@ def frame_size(data: bytes | bytearray | memoryview, at: int) -> int:
 
 
 def too_large_frame(size: int, limit: int) -> FrameTooLarge:
-    """The error of a frame of `size` bytes where `limit` are accepted."""
+    """The error for a frame of `size` bytes that exceeds `limit`."""
     message = f"frame of {size} bytes exceeds the limit of {limit} bytes ({MAX_FRAME_SIZE})"
     return FrameTooLarge(message, MAX_FRAME_SIZE)
 
 
 def _split(data: bytes | bytearray | memoryview, at: int, length: int) -> tuple[int, bytes, bytes]:
-    """Header type, header and body of the frame of `length` bytes at `at`. Raises BadFrame."""
+    """Returns header type, header and body of the frame of `length` bytes at `at`. Raises BadFrame."""
     _, word = _HEAD.unpack_from(data, at)
     header_end = HEAD_SIZE + (word & 0xFFFFFF)
     if length < HEAD_SIZE or header_end > length:
@@ -56,7 +56,7 @@ def _split(data: bytes | bytearray | memoryview, at: int, length: int) -> tuple[
 
 
 def _command(kind: int, encoded: bytes, body: bytes) -> RemotingCommand:
-    """The command with this header and body. Raises BadFrame."""
+    """Decodes a command from its header and body. Raises BadFrame."""
     try:
         if kind == _JSON:
             header, serialize_type = decode_json_header(encoded), _JSON
@@ -75,10 +75,10 @@ def _command(kind: int, encoded: bytes, body: bytes) -> RemotingCommand:
 
 
 def decode_request(buffer: bytes | bytearray | memoryview, header_limit: int = REQUEST_HEADER_MAX) -> RemotingCommand:
-    """As `decode_frame`, for what anybody may send: its header is not longer than `header_limit` bytes."""
+    """Like `decode_frame`, for input from any peer: the header may have at most `header_limit` bytes."""
     if len(buffer) >= HEAD_SIZE:
         _, word = _HEAD.unpack_from(buffer)
-        # A header that is longer than its frame is no matter of limits: decode_frame reports it.
+        # A header longer than its frame is not a matter of limits: decode_frame reports it.
         if header_limit < word & 0xFFFFFF <= len(buffer) - HEAD_SIZE:
             raise FrameTooLarge(
                 f"header of {word & 0xFFFFFF} bytes exceeds the limit of {header_limit} bytes ({MAX_HEADER_SIZE})",
@@ -88,29 +88,29 @@ def decode_request(buffer: bytes | bytearray | memoryview, header_limit: int = R
 
 
 def decode_frame(buffer: bytes | bytearray | memoryview) -> RemotingCommand:
-    """The command in exactly one whole frame. Raises BadFrame."""
+    """Decodes exactly one complete frame. Raises BadFrame."""
     if len(buffer) < HEAD_SIZE or frame_size(buffer, 0) != len(buffer):
         raise BadFrame(f"{len(buffer)} bytes are not one complete frame")
     return _command(*_split(buffer, 0, len(buffer)))
 
 
 class FrameDecoder:
-    """Gives the commands in the bytes fed to it, in order."""
+    """Decodes the commands in the bytes fed to it, in order."""
 
     __slots__ = ("_at", "_buffer", "_needed")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._at = 0  # what lies before has been given out
-        self._needed = LENGTH_SIZE  # so many bytes must be there before it is worth while to look again
+        self._at = 0  # position of the next frame
+        self._needed = LENGTH_SIZE  # number of bytes needed before the next attempt
 
     @property
     def pending(self) -> int:
-        """How many bytes of a frame not yet complete are held."""
+        """The number of bytes of an incomplete frame."""
         return len(self._buffer) - self._at
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[RemotingCommand]:
-        """Takes bytes and gives the commands that are now complete. Raises BadFrame, with the commands before the bad frame in it."""
+        """Adds bytes and returns the commands that are now complete. Raises BadFrame, which contains the commands before the invalid frame."""
         self.receive(data)
         commands: list[RemotingCommand] = []
         try:
@@ -121,7 +121,7 @@ class FrameDecoder:
         return commands
 
     def receive(self, data: bytes | bytearray | memoryview) -> None:
-        """Takes bytes, to be asked for with `next_frame`."""
+        """Adds bytes, to be decoded with `next_frame`."""
         if self._at:
             del self._buffer[: self._at]
             self._at = 0
@@ -142,6 +142,6 @@ class FrameDecoder:
         return command
 
     def eof(self) -> None:
-        """The peer has closed its side. Raises BadFrame if that was in the middle of a frame."""
+        """The peer has closed the connection. Raises BadFrame if a frame is incomplete."""
         if self.pending:
             raise BadFrame(f"the connection was closed after {self.pending} bytes of a frame")

@@ -1,9 +1,9 @@
 """The bytes of an HA connection: a slave's report of its offset, and a master's frame of the log (store spec 9.2).
 
-    slave → master   8 offset: the report that it has everything below, again and again
+    slave → master   8 offset: reports repeatedly that it has everything below
     master → slave   8 offset, 4 n, then n bytes of the CommitLog from that offset on; n = 0 is a heartbeat
 
-Records may be cut anywhere between two frames. No frame reaches across the end of a CommitLog file.
+Frames may split records anywhere. No frame extends beyond the end of a CommitLog file.
 """
 
 from struct import Struct
@@ -15,34 +15,34 @@ REPORT_SIZE: Final = 8
 HEAD_SIZE: Final = 12
 
 MAX_TRANSFER_SIZE: Final = 32 * 1024
-"""How much RocketMQ's masters put into one frame (haTransferBatchSize)."""
+"""Maximum size of a frame of RocketMQ's masters (haTransferBatchSize)."""
 
 MAX_FRAME_SIZE: Final = 64 * 1024 * 1024
-"""# limit: 2048 times what a master sends; a length beyond it is no length."""
+"""# limit: 2048 times what a master sends; a larger number is not a length."""
 
 _REPORT: Final = Struct(">q")
 _HEAD: Final = Struct(">qi")
 
 
 class HaFrame(NamedTuple):
-    """Bytes of the log, from `physical_offset` on; without any it is a heartbeat."""
+    """Bytes of the log from `physical_offset` on; a heartbeat if there are none."""
 
     physical_offset: int
     data: bytes
 
 
 def encode_report(physical_offset: int) -> bytes:
-    """A slave's report that it has all below `physical_offset`."""
+    """Encodes a slave's report that it has everything below `physical_offset`."""
     return _REPORT.pack(physical_offset)
 
 
 def encode_head(physical_offset: int, length: int) -> bytes:
-    """The head of a master's frame, to be followed by `length` bytes."""
+    """Encodes the head of a master's frame, to be followed by `length` bytes."""
     return _HEAD.pack(physical_offset, length)
 
 
 class ReportDecoder:
-    """A master's reader of reports, however they are cut."""
+    """Decodes a slave's reports, in whatever pieces they arrive."""
 
     __slots__ = ("_rest",)
 
@@ -50,7 +50,7 @@ class ReportDecoder:
         self._rest = b""
 
     def feed(self, data: bytes | bytearray | memoryview) -> int | None:
-        """The last offset reported in what has come; None if no report is complete."""
+        """Adds bytes and returns the last offset reported; None if no report is complete."""
         data = self._rest + bytes(data)
         whole = len(data) // REPORT_SIZE * REPORT_SIZE
         self._rest = data[whole:]
@@ -58,7 +58,7 @@ class ReportDecoder:
 
 
 class HaFrameDecoder:
-    """A slave's reader of frames, however they are cut."""
+    """Decodes a master's frames, in whatever pieces they arrive."""
 
     __slots__ = ("_buffer",)
 
@@ -66,7 +66,7 @@ class HaFrameDecoder:
         self._buffer = bytearray()
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[HaFrame]:
-        """The frames that are now complete. Raises RemoteProtocolError for a length that is none; close the connection then."""
+        """Adds bytes and returns the frames that are now complete. Raises RemoteProtocolError for an invalid length; close the connection then."""
         self._buffer += data
         frames, at = [], 0
         while len(self._buffer) - at >= HEAD_SIZE:

@@ -1,11 +1,11 @@
-"""Objects to JSON values and back, as RocketMQ's beans are: a dataclass is an object, its fields in alphabetical order of their names on the wire.
+"""Converts objects to JSON and back, like RocketMQ's beans: a dataclass is an object, with its fields in alphabetical order of their names on the wire.
 
-The name on the wire is the field's in camelCase, unless the class says otherwise in NAMES (for classes of the model, which know nothing of the wire,
-the table below says it). A field's annotation tells how it is read: scalars, `list[X]`, `frozenset[X]`, `dict[K, X]` with K one of str, int and
+The name on the wire is the field's in camelCase, unless the class has another one in NAMES (for classes of the model, which do not depend on the
+protocol, in the table below). A field's annotation determines how it is read: scalars, `list[X]`, `frozenset[X]`, `dict[K, X]` with K one of str, int and
 MessageQueue, other dataclasses, enums by name, and each of these `| None`.
 
-Reading is as tolerant as fastjson: unknown keys and null are passed over, a missing key leaves the field's default, numbers and booleans may stand in
-quotes, an enum's unknown name counts as missing. What still does not fit raises RemoteProtocolError that names the field.
+Reading is as tolerant as fastjson: unknown keys and null are ignored, a missing key leaves the field's default, numbers and booleans may be in
+quotes, an unknown name of an enum counts as missing. Other errors raise RemoteProtocolError, which names the field.
 """
 
 import dataclasses
@@ -37,11 +37,11 @@ _MODEL_NAMES: dict[type, dict[str, str]] = {
 
 
 class _Missing(Exception):  # noqa: N818 (never leaves this module)
-    """The value is one that counts as missing."""
+    """The value counts as missing."""
 
 
 class _Misfit(ValueError):  # noqa: N818 (never leaves this module)
-    """The value is not of the field's kind."""
+    """The value does not have the field's type."""
 
 
 class _Member(NamedTuple):
@@ -57,35 +57,35 @@ class JsonBody:
     __slots__ = ()
 
     NAMES: ClassVar[Mapping[str, str]] = {}
-    """Names on the wire of fields for which camelCase is not right."""
+    """Names on the wire that are not the field's in camelCase."""
 
     def encode(self) -> bytes:
         """The body's bytes, compact."""
         return fastjson.dumps(to_value(self)).encode()
 
     def encode_pretty(self) -> str:
-        """The text as RocketMQ writes it into a configuration file."""
+        """Returns the text as RocketMQ writes it to a configuration file."""
         return fastjson.dumps_pretty(to_value(self))
 
     @classmethod
     def decode(cls, data: bytes | str, *, untrusted: bool = False) -> Self:
-        """The body in `data`; `untrusted` if anybody can send it, which limits its size. Raises RemoteProtocolError."""
+        """Decodes the body; `untrusted`: it may come from any peer, so its size is limited. Raises RemoteProtocolError."""
         return from_value(cls, fastjson.loads(data, untrusted=untrusted))
 
 
 def encode_bean(bean: Any) -> bytes:
-    """The compact JSON of a dataclass, such as a DataVersion or a SubscriptionGroupConfig."""
+    """Encodes a dataclass, such as a DataVersion or a SubscriptionGroupConfig, as compact JSON."""
     return fastjson.dumps(to_value(bean)).encode()
 
 
 def decode_bean(kind: type[T], data: bytes | str, *, untrusted: bool = False) -> T:
-    """The dataclass in JSON; `untrusted` if anybody can send it, which limits its size. Raises RemoteProtocolError."""
+    """Decodes a dataclass; `untrusted`: it may come from any peer, so its size is limited. Raises RemoteProtocolError."""
     return from_value(kind, fastjson.loads(data, untrusted=untrusted))
 
 
 def to_value(item: Any) -> Any:
-    """What `fastjson.dumps` writes for an object."""
-    if isinstance(item, (str, int, float)) or item is None:  # enums among them
+    """Converts an object for `fastjson.dumps`."""
+    if isinstance(item, (str, int, float)) or item is None:  # including enums
         return item
     if dataclasses.is_dataclass(item):
         return {member.key: to_value(getattr(item, member.attribute)) for member in _members_of(type(item))}
@@ -101,7 +101,7 @@ def _to_key(key: Any) -> Any:
 
 
 def from_value(kind: type[T], value: Any) -> T:
-    """An object out of what `fastjson.loads` read. Raises RemoteProtocolError that names what does not fit."""
+    """Creates an object from the result of `fastjson.loads`. Raises RemoteProtocolError, which names the invalid field."""
     if not isinstance(value, dict):
         raise RemoteProtocolError(f"{kind.__name__}: expected an object, not {_shown(value)}")
     found: dict[str, Any] = {}
@@ -120,7 +120,7 @@ def from_value(kind: type[T], value: Any) -> T:
     try:
         return kind(**found)
     except TypeError:
-        # The only call that can go wrong in this way is one without a field that has no default.
+        # The only possible TypeError is a missing field without a default.
         lacking = [member.key for member in _members_of(kind) if member.attribute not in found and member.is_mandatory]
         raise RemoteProtocolError(f"{kind.__name__}: missing fields: {', '.join(lacking)}") from None
 
@@ -152,7 +152,7 @@ def _shown(value: Any) -> str:
 
 
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    """How a value with this annotation is read."""
+    """Returns the reader for values with this annotation."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return _reader(next(one for one in arguments if one is not type(None)))
@@ -178,7 +178,7 @@ def _read_whole(value: Any) -> int:
         text = value.strip()
         if not text or text == "null":
             raise _Missing
-        if len(text) > 20:  # limit: no number of 64 bits is longer
+        if len(text) > 20:  # limit: 64-bit numbers are not longer
             raise _Misfit(f"expected a whole number, not {_shown(value)}")
         value = int(text)
     if not isinstance(value, (int, float)):
@@ -210,7 +210,7 @@ def _enum_reader(kind: type[Enum]) -> Callable[[Any], Enum]:
     def read(value: Any) -> Enum:
         if isinstance(value, str) and value in kind.__members__:
             return kind[value]
-        # compat: fastjson takes an enum's ordinal for its name.
+        # compat: fastjson accepts an enum's ordinal in place of its name.
         if isinstance(value, int) and issubclass(kind, IntEnum) and value in kind._value2member_map_:
             return kind(value)
         raise _Missing

@@ -2,8 +2,8 @@
 
     {"code":105,"extFields":{"topic":"T"},"flag":0,"language":"JAVA","opaque":5,"remark":"…","serializeTypeCurrentRPC":"JSON","version":409}
 
-Keys are written in this order; what is None is left out. They are read in any order, and unknown ones are ignored. What msgspec does not take at
-once (numbers in quotes, ext values that are numbers, names without quotes) goes a slower way that reads what fastjson reads.
+Keys are written in this order, without those that are None. They are read in any order, and unknown ones are ignored. Headers that msgspec rejects
+(numbers in quotes, ext values that are numbers, names without quotes) are read again by a slower parser that accepts what fastjson accepts.
 """
 
 from typing import Annotated, Any, Final
@@ -52,7 +52,7 @@ def encode_json_header(header: Header) -> bytes:
 
 
 def decode_json_header(data: bytes | bytearray | memoryview) -> Header:
-    """The header in `data`. Raises RemoteProtocolError."""
+    """Decodes the header. Raises RemoteProtocolError."""
     try:
         found = _decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -102,12 +102,12 @@ def _integer(found: dict[Any, Any], key: str) -> int | None:
 
 
 def _language(value: Any) -> LanguageCode | None:
-    # compat: an ordinal is taken as well as a name, and a name that nobody knows is no error.
+    # compat: ordinals are accepted as well as names, and unknown names are not errors.
     if isinstance(value, int):
         return LanguageCode(value) if value in LanguageCode._value2member_map_ else None
     return _LANGUAGES.get(value) if isinstance(value, str) else None
 
 
 def _text(value: Any) -> str:
-    """A value as Java's map of strings holds it."""
+    """Converts a value as Java does for its map of strings."""
     return value if isinstance(value, str) else fastjson.dumps(value)

@@ -1,10 +1,10 @@
-"""The programming language a peer is written in, as every frame says it."""
+"""The programming language of a peer, as in every frame."""
 
 from enum import IntEnum
 
 
 class LanguageCode(IntEnum):
-    """Its number in binary headers; in JSON its name (remoting spec 1.10)."""
+    """Its number is used in binary headers, its name in JSON (remoting spec 1.10)."""
 
     JAVA = 0
     CPP = 1

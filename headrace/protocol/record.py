@@ -1,7 +1,7 @@
 """Encodes and decodes records: messages as the CommitLog stores them, and byte for byte as a pull returns them.
 
-The layout is drawn in `record_layout`. This is the plain codec, for everything that is not a hot path, and what the compiled code is
-tested against.
+The layout is in `record_layout`. This is the plain codec, for everything except hot paths, and the reference for tests of the
+compiled code.
 """
 
 import zlib
@@ -48,14 +48,14 @@ Buffer = bytes | bytearray | memoryview
 
 
 def body_crc(body: Buffer) -> int:
-    """The CRC of a body as records and registrations carry it: 31 bits."""
+    """The CRC of a body as in records and registrations: 31 bits."""
     return zlib.crc32(body) & BODY_CRC_MASK
 
 
 def record_size(
     body_length: int, topic_length: int, properties_length: int, sys_flag: int = 0, magic: int = MESSAGE_MAGIC
 ) -> int:
-    """The size of a whole record out of its parts' lengths in bytes; negative lengths count as none."""
+    """The size of a whole record, from its parts' lengths in bytes; negative lengths count as 0."""
     hosts = host_size(sys_flag & sys_flags.BORN_HOST_V6) + host_size(sys_flag & sys_flags.STORE_HOST_V6)
     version = 1 if magic == MESSAGE_MAGIC_V2 else 0
     return HOSTLESS_SIZE + hosts + version + max(0, body_length) + topic_length + max(0, properties_length)
@@ -80,10 +80,10 @@ def encode_record(
     crc: int | None = None,
     magic: int = MESSAGE_MAGIC,
 ) -> bytes:
-    """The record's bytes.
+    """Encodes a record.
 
-    Hosts may be given as the bytes that `encode_host` makes. The bits of sysFlag that say IPv6 are set from them, and the CRC is reckoned unless
-    it is given. Raises LocalProtocolError if something does not fit.
+    Hosts may be given as the bytes returned by `encode_host`. The IPv6 bits of sysFlag are set from them, and the CRC is computed unless
+    it is given. Raises LocalProtocolError if a value is too large.
     """
     topic_bytes = topic if isinstance(topic, bytes) else topic.encode()
     property_bytes = properties if isinstance(properties, bytes) else properties.encode()
@@ -124,7 +124,7 @@ def encode_record(
 
 
 def encode_message(message: MessageExt, *, magic: int = MESSAGE_MAGIC) -> bytes:
-    """The record of a message as it is, its `properties_raw` and `body_crc` included. Raises LocalProtocolError."""
+    """Encodes a stored message unchanged, including its `properties_raw` and `body_crc`. Raises LocalProtocolError."""
     return encode_record(
         topic=message.topic,
         body=message.body,
@@ -146,16 +146,16 @@ def encode_message(message: MessageExt, *, magic: int = MESSAGE_MAGIC) -> bytes:
 
 
 def encode_blank(length: int) -> bytes:
-    """The blank record that fills the last `length` bytes of a file: its 8 bytes; the rest is left as it is."""
+    """The 8 bytes of the blank record that fills the last `length` bytes of a file; the rest is not written."""
     if length < END_FILE_MIN_BLANK_LENGTH:
         raise LocalProtocolError(f"blank record of {length} bytes is below the minimum of {END_FILE_MIN_BLANK_LENGTH}")
     return PREFIX.pack(length, BLANK_MAGIC)
 
 
 def decode_record(buffer: Buffer, offset: int = 0, *, inflate: bool = False) -> MessageExt:
-    """The message in the record at `offset`. `inflate` decompresses the body and clears the bit that says it was compressed.
+    """Decodes the record at `offset`. `inflate`: decompress the body and clear the compression bit.
 
-    Raises RemoteProtocolError if there is no whole record with lengths that agree. The CRC is not checked: that is `check_record`.
+    Raises RemoteProtocolError if the record is incomplete or its lengths do not match. The CRC is not checked; see `check_record`.
     """
     try:
         size, magic = PREFIX.unpack_from(buffer, offset)
@@ -225,9 +225,9 @@ def decode_record(buffer: Buffer, offset: int = 0, *, inflate: bool = False) -> 
 
 
 def decode_records(buffer: Buffer, *, inflate: bool = False) -> list[MessageExt]:
-    """The messages of a pull's body: records one after another, without a count. Raises RemoteProtocolError.
+    """Decodes a pull's body: a sequence of records, without a count. Raises RemoteProtocolError.
 
-    A record says its own size, so what follows a bad one cannot be found; clients of RocketMQ drop it silently.
+    Records after an invalid one cannot be found, because each contains only its own size; RocketMQ's clients drop them silently.
     """
     messages, at = [], 0
     while at < len(buffer):
@@ -237,12 +237,12 @@ def decode_records(buffer: Buffer, *, inflate: bool = False) -> list[MessageExt]
 
 
 class RecordCheck(NamedTuple):
-    """What stands at a place of the log.
+    """What is stored at a position of the log.
 
     is_ok   size    meaning
     True    > 0     a record of that size
-    True    0       a blank record: go on in the next file
-    False   > 0     a record whose lengths do not make its total size, which is `size`
+    True    0       a blank record: continue in the next file
+    False   > 0     a record whose lengths do not add up to its total size, which is `size`
     False   -1      no record
     """
 
@@ -251,7 +251,7 @@ class RecordCheck(NamedTuple):
 
     @property
     def is_blank(self) -> bool:
-        """Whether the file's records end here."""
+        """Whether this is the end of the file's records."""
         return self.is_ok and self.size == 0
 
 
@@ -259,9 +259,9 @@ _NO_RECORD: Final = RecordCheck(is_ok=False, size=-1)
 
 
 def check_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) -> RecordCheck:
-    """Whether a record stands at `offset`, as RocketMQ's recovery and reput decide it (store spec 5, "Record check").
+    """Checks whether there is a record at `offset`, like RocketMQ's recovery and reput (store spec 5, "Record check").
 
-    It does not compare the record's physical offset with its place, because the reference does not: a caller that must know does. Never raises.
+    Does not compare the record's physical offset with its position, because RocketMQ does not; callers do if necessary. Never raises.
     """
     try:
         size, magic = PREFIX.unpack_from(buffer, offset)

@@ -1,7 +1,7 @@
-"""RemotingCommand: one request or response, whichever way its header is encoded.
+"""RemotingCommand: a request or response, independent of its header's encoding.
 
-A connection is symmetric: both peers send requests on it and match the answers by `opaque`, which is unique only for its sender. Bit 0 of `flag`
-tells a response from a request.
+A connection is symmetric: both peers send requests and match responses by `opaque`, which is unique only per sender. Bit 0 of `flag`
+marks a response.
 """
 
 import itertools
@@ -38,7 +38,7 @@ def next_opaque() -> int:
 
 @dataclass(slots=True)
 class RemotingCommand:
-    """A command. `language` is None where the peer's is unknown; `ext_fields` None says that there is no map, `{}` that it is empty."""
+    """A command. `language` is None if unknown; `ext_fields` is None if there is no map, `{}` if it is empty."""
 
     code: int
     language: LanguageCode | None = LanguageCode.JAVA
@@ -52,28 +52,28 @@ class RemotingCommand:
 
     @property
     def is_response(self) -> bool:
-        """Whether it answers a request: `code` is then a response code."""
+        """Whether it is a response: `code` is then a response code."""
         return bool(self.flag & RESPONSE_FLAG)
 
     @property
     def is_oneway(self) -> bool:
-        """Whether its sender wants no response."""
+        """Whether its sender expects no response."""
         return bool(self.flag & ONEWAY_FLAG)
 
     @property
     def ext(self) -> dict[str, str]:
-        """The ext map to read from: an empty one if there is none. Not for writing."""
+        """The ext fields for reading; an empty map if there are none. Do not modify it."""
         return self.ext_fields or {}
 
     def mark_oneway(self) -> "RemotingCommand":
-        """Says that no response is wanted; returns the command."""
+        """Marks the command as one-way; returns it."""
         self.flag |= ONEWAY_FLAG
         return self
 
     def encode_head(self) -> bytes:
-        """The frame up to the body: for callers that write the body by itself.
+        """Encodes the frame up to the body, for callers that write the body separately.
 
-        Raises LocalProtocolError if the frame would be too long for a peer, or a field cannot be carried.
+        Raises LocalProtocolError if the frame or a field would be too long.
         """
         header = Header(self.code, self.language, self.version, self.opaque, self.flag, self.remark, self.ext_fields)
         encode = encode_json_header if self.serialize_type == SerializeType.JSON else encode_binary_header
@@ -84,7 +84,7 @@ class RemotingCommand:
         return (length - 4 << 32 | self.serialize_type << 24 | len(encoded)).to_bytes(HEAD_SIZE, "big") + encoded
 
     def encode(self) -> bytes:
-        """The whole frame. Raises LocalProtocolError as encode_head does."""
+        """Encodes the whole frame. Raises LocalProtocolError as `encode_head` does."""
         return self.encode_head() + self.body
 
 
@@ -96,7 +96,7 @@ def create_request(
     language: LanguageCode = LanguageCode.PYTHON,
     serialize_type: SerializeType = SerializeType.JSON,
 ) -> RemotingCommand:
-    """A request with an opaque of its own."""
+    """Creates a request with a new opaque."""
     return RemotingCommand(
         code, language=language, opaque=next_opaque(), ext_fields=ext, body=body, serialize_type=serialize_type
     )
@@ -109,7 +109,7 @@ def response_to(
     ext: dict[str, str] | None = None,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """The response to a request: with its opaque, and encoded as it was."""
+    """Creates the response to a request, with its opaque and encoding."""
     return RemotingCommand(
         code,
         opaque=request.opaque,

@@ -1,4 +1,4 @@
-"""Who may make each request that broker and name server serve, where no account says more (docs/operations/security.md).
+"""Who may send each request of broker and name server, unless accounts determine it (docs/operations/security.md).
 
 A test fails when a server handles a request that is not in this table.
 """
@@ -11,14 +11,14 @@ from headrace.protocol.request_code import RequestCode as Code
 
 
 class Access(enum.Enum):
-    """What a request does, and so who may make it."""
+    """The kind of a request, which determines who may send it."""
 
     CLIENT = "client"
-    """Producers and consumers make it."""
+    """Sent by producers and consumers."""
     READ = "read"
-    """Tools make it. It changes nothing."""
+    """Sent by tools; changes nothing."""
     ADMIN = "admin"
-    """It changes the server, what it stores or where clients connect to: administrators only, except on a loopback address."""
+    """Changes the server, its data or the addresses that clients use: only for administrators, except on a loopback address."""
 
 
 _CLIENT: Final = (
@@ -63,4 +63,4 @@ ACCESS: Final[Mapping[Code, Access]] = {
 }
 
 ADMIN_CODES: Final = frozenset(int(code) for code in _ADMIN)
-"""The requests that only administrators may make."""
+"""The requests that only administrators may send."""

@@ -1,6 +1,6 @@
-"""Request codes: what a request asks for (remoting spec 2.1, 2.3).
+"""Request codes (remoting spec 2.1, 2.3).
 
-Those up to the comment are RocketMQ 4.9's. The others are sent by clients and tools of RocketMQ 5; a 4.9 broker answers them with
+The codes above the comment are RocketMQ 4.9's. The others are sent by clients and tools of RocketMQ 5; a 4.9 broker answers them with
 REQUEST_CODE_NOT_SUPPORTED.
 """
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class RequestCode(IntEnum):
-    """A request's code."""
+    """The codes of requests."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -146,7 +146,7 @@ class RequestCode(IntEnum):
 
 
 def request_name(code: int) -> str:
-    """The code's name, or the number where there is none: for logs and answers."""
+    """The code's name, or the number if unknown, for logs and remarks."""
     try:
         return RequestCode(code).name
     except ValueError:

@@ -1,10 +1,10 @@
-"""Response codes: how a request ended (remoting spec 2.2, 2.3)."""
+"""Response codes (remoting spec 2.2, 2.3)."""
 
 from enum import IntEnum
 
 
 class ResponseCode(IntEnum):
-    """A response's code. Numbers 209 to 211 mean something else to RocketMQ 5's pop clients, who never meet them here; 604 is RocketMQ 5's."""
+    """The codes of responses. 209 to 211 have another meaning for RocketMQ 5's pop clients, which do not receive them here; 604 is RocketMQ 5's."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -49,7 +49,7 @@ class ResponseCode(IntEnum):
 
 
 def response_name(code: int) -> str:
-    """The code's name, or the number where there is none: for logs and errors."""
+    """The code's name, or the number if unknown, for logs and errors."""
     try:
         return ResponseCode(code).name
     except ValueError:

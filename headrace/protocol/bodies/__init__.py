@@ -1,6 +1,6 @@
-"""Bodies: what requests and responses carry after their header, by family.
+"""Bodies of requests and responses, by family.
 
-Most are JSON objects, dataclasses with `encode()` and `decode(data)`. Bodies that are messages are in `record` and `batch`.
+Most are JSON objects: dataclasses with `encode()` and `decode(data)`. Bodies that contain messages are in `record` and `batch`.
 """
 
 from headrace.protocol.bodies.acl import AclConfig, PlainAccessConfig

@@ -1,4 +1,4 @@
-"""A broker's access control: its accounts and the addresses that may do everything."""
+"""A broker's access control: its accounts and the addresses that need none."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from headrace.protocol.json_bean import JsonBody
 
 @dataclass(slots=True)
 class PlainAccessConfig:
-    """An account as its file has it. Its text (`repr`) does not contain the secret key."""
+    """An account as in its file. Its `repr` does not contain the secret key."""
 
     access_key: str = ""
     secret_key: str | None = field(default=None, repr=False)

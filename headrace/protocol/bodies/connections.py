@@ -1,4 +1,4 @@
-"""Who is connected: members of consumer groups and producer groups."""
+"""Connected members of consumer groups and producer groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

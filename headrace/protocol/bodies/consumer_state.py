@@ -1,4 +1,4 @@
-"""What a running consumer tells about itself, and what is done to its offsets from outside."""
+"""Runtime information of consumers, and changes of their offsets by administrators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from headrace.protocol.json_bean import JsonBody, from_value, to_value
 
 @dataclass(slots=True)
 class ProcessQueueInfo:
-    """A queue that a push consumer holds. Times are ms."""
+    """A queue assigned to a push consumer. Times are ms."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"cached_msg_size_in_mib": "cachedMsgSizeInMiB"}
 
@@ -28,14 +28,14 @@ class ProcessQueueInfo:
     locked: bool = False
     try_unlock_times: int = 0
     last_lock_timestamp: int = 0
-    droped: bool = False  # compat: spelled so
+    droped: bool = False  # compat: RocketMQ's spelling
     last_pull_timestamp: int = 0
     last_consume_timestamp: int = 0
 
 
 @dataclass(slots=True)
 class ConsumeStatus:
-    """A topic's rates at one consumer: times in ms, rates a second, failures of the last hour."""
+    """A topic's rates at one consumer: times in ms, rates per second, failures in the last hour."""
 
     NAMES: ClassVar[Mapping[str, str]] = {
         "pull_rt": "pullRT",
@@ -65,7 +65,7 @@ class ConsumerRunningInfo(JsonBody):
 
 
 class ConsumeResult(StrEnum):
-    """What became of a message that was consumed directly."""
+    """The result of consuming a message directly."""
 
     CR_SUCCESS = "CR_SUCCESS"
     CR_LATER = "CR_LATER"
@@ -90,7 +90,7 @@ class ConsumeMessageDirectlyResult(JsonBody):
 class ResetOffsetBody(JsonBody):
     """Body of RESET_CONSUMER_CLIENT_OFFSET, and answer to INVOKE_BROKER_TO_RESET_OFFSET: the new offset of each queue.
 
-    Clients in C++ are sent a list instead of a map; both are read.
+    Clients in C++ receive a list instead of a map; both are read.
     """
 
     offset_table: dict[MessageQueue, int] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class ResetOffsetBody(JsonBody):
 
     @classmethod
     def decode(cls, data: bytes | str, *, untrusted: bool = False) -> Self:
-        """The body in `data`, of either form. Raises RemoteProtocolError."""
+        """Decodes a body of either form. Raises RemoteProtocolError."""
         value = fastjson.loads(data, untrusted=untrusted)
         if isinstance(value, dict) and isinstance(value.get("offsetTable"), list):
             entries = [from_value(_QueueOffset, entry) for entry in value["offsetTable"]]
@@ -122,7 +122,7 @@ class _QueueOffset:
 
 @dataclass(slots=True)
 class GetConsumerStatusBody(JsonBody):
-    """Offsets as consumers see them: a client answers the first table, a broker the second, by client id."""
+    """Offsets in the memory of consumers: a client returns the first table, a broker the second, by client id."""
 
     message_queue_table: dict[MessageQueue, int] = field(default_factory=dict)
     consumer_table: dict[str, dict[MessageQueue, int]] = field(default_factory=dict)

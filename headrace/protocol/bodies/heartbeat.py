@@ -1,4 +1,4 @@
-"""Heartbeats: which groups a client belongs to, and what its consumer groups subscribe."""
+"""Heartbeats: the groups that a client belongs to, and the subscriptions of its consumer groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class ProducerData:
 
 @dataclass(slots=True)
 class ConsumerData:
-    """A consumer group, and all that it subscribes."""
+    """A consumer group and its subscriptions."""
 
     group_name: str
     consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
@@ -41,7 +41,7 @@ class HeartbeatData(JsonBody):
 
 @dataclass(slots=True)
 class CheckClientRequestBody(JsonBody):
-    """Body of CHECK_CLIENT_CONFIG: a subscription that the broker is to compile."""
+    """Body of CHECK_CLIENT_CONFIG: a subscription for the broker to check."""
 
     client_id: str | None = None
     group: str | None = None
@@ -50,6 +50,6 @@ class CheckClientRequestBody(JsonBody):
 
 @dataclass(slots=True)
 class GetConsumerListByGroupResponseBody(JsonBody):
-    """Client ids of a group's members, one for each connection."""
+    """Client ids of a group's members, one per connection."""
 
     consumer_id_list: list[str] = field(default_factory=list)

@@ -22,7 +22,7 @@ UnlockBatchRequestBody = LockBatchRequestBody
 
 @dataclass(slots=True)
 class LockBatchResponseBody(JsonBody):
-    """The queues that the client now holds, out of those it asked for."""
+    """The requested queues whose lock the client now has."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"lock_ok_mq_set": "lockOKMQSet"}
 

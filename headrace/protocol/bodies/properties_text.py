@@ -1,8 +1,8 @@
-r"""Java's properties text: what brokers and name servers send and take as their configuration, and the form of their files.
+r"""Java's properties format, in which brokers and name servers send, accept and store their configuration.
 
-A line is a key, a separator (`=`, `:` or blanks) and a value. `#` and `!` begin a comment line, a backslash at the end
-joins the next line without its leading blanks, `\t \n \r \f \uXXXX` are characters and a backslash before any other
-character is that character. The last of two lines with one key counts.
+A line has a key, a separator (`=`, `:` or blanks) and a value. `#` and `!` begin a comment line, a backslash at the end
+joins the next line without its leading blanks, `\t \n \r \f \uXXXX` are escapes, and a backslash before any other
+character stands for that character. The last line with a key is used.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,19 +11,19 @@ from typing import Final
 from headrace.errors import RemoteProtocolError
 
 REQUEST_LIMIT: Final = 64 << 10
-"""Bytes of a text that came with a request; RocketMQ's whole configuration has ten thousand."""
+"""Maximum size of a text in a request, in bytes; RocketMQ's whole configuration has ten thousand."""
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def encode_properties_text(properties: Mapping[str, object]) -> str:
-    """One `key=value` a line. Nothing is escaped: RocketMQ's own writer does not, either."""
+    """Returns one `key=value` per line. Nothing is escaped, as in RocketMQ."""
     return "".join(f"{key}={value}\n" for key, value in properties.items())
 
 
 def decode_properties_text(data: bytes | str) -> dict[str, str]:
-    r"""The properties in a text, in their order. Raises RemoteProtocolError, with the line's number, for a `\u` without its digits."""
+    r"""Returns the properties in a text, in their order. Raises RemoteProtocolError, with the line number, for a `\u` without its digits."""
     if isinstance(data, bytes) and len(data) > REQUEST_LIMIT:
         raise RemoteProtocolError(f"configuration of {len(data)} bytes exceeds the limit of {REQUEST_LIMIT} bytes")
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
@@ -98,6 +98,6 @@ def _unescape(text: str, line_number: int) -> str:
             at += 4
         else:
             out.append(_ESCAPES.get(character, character))
-    # Java writes what lies beyond its 16-bit characters as two escapes; put together they are one character here, half of one is `?`.
+    # Java writes a character beyond 16 bits as two escapes. They are combined here; half of a pair becomes `?`.
     joined = "".join(out).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return joined.encode("utf-8", "replace").decode()

@@ -1,16 +1,16 @@
-"""The body of REGISTER_BROKER: a broker's topics, as JSON or compressed.
+"""The body of REGISTER_BROKER: a broker's topics, as JSON or in a compressed form.
 
-Compressed, it is one zlib stream of
+The compressed form is a zlib stream of
 
     4 n, n bytes     DataVersion as JSON
     4 count          of topics
     count times      4 n, n bytes: name, read queues, write queues, permission and filter type, with blanks between
     4 n, n bytes     filter servers as a JSON list
 
-which loses a topic's sysFlag and whether it is ordered. Brokers older than MIN_REGISTER_BODY_VERSION send the topics alone.
+It does not contain a topic's sysFlag and whether it is ordered. Brokers older than MIN_REGISTER_BODY_VERSION send only the topics.
 
-A broker may have tens of thousands of topics, whose JSON no event loop reads at one go: `decode_steps` reads it in steps. JSON of that size is read
-only in the form in which brokers write it: a topic is an object without further ones but for `attributes`.
+A broker may have tens of thousands of topics. Parsing their JSON at once would block the event loop, so `decode_steps` parses it in steps. JSON of that
+size is accepted only in the form that brokers write: a topic is an object without nested objects except `attributes`.
 """
 
 import re
@@ -30,7 +30,7 @@ from headrace.protocol.version import CURRENT_VERSION, MIN_REGISTER_BODY_VERSION
 
 _I32: Final = Struct(">i")
 _COMPRESSION_LEVEL: Final = 9
-_MAX_PLAIN_SIZE: Final = 32 * 1024 * 1024  # limit: half a million topics; a smaller bomb does no harm
+_MAX_PLAIN_SIZE: Final = 32 * 1024 * 1024  # limit: half a million topics; limits the damage of a decompression bomb
 _INFLATED_AT_ONCE: Final = 1 << 20  # limit: a step of some milliseconds
 _TOPICS_AT_ONCE: Final = 200  # limit: the same
 _TABLE: Final = re.compile(rb'"topicConfigTable"\s{0,64}:\s{0,64}\{')
@@ -41,7 +41,7 @@ _ENTRY: Final = re.compile(
 
 @dataclass(slots=True)
 class RegisterBrokerBody(JsonBody):
-    """A broker's topics, and its filter servers, of which nobody has any; None says nothing about them."""
+    """A broker's topics, and its filter servers, which no longer exist; None: not specified."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"topic_config": "topicConfigSerializeWrapper"}
 
@@ -49,7 +49,7 @@ class RegisterBrokerBody(JsonBody):
     filter_server_list: list[str] | None = None
 
     def encode_compressed(self) -> bytes:
-        """The compressed form. Raises LocalProtocolError never: names of topics have no blanks."""
+        """Encodes the compressed form. Never raises LocalProtocolError, because topic names contain no blanks."""
         topics = self.topic_config.topic_config_table.values()
         pieces = [
             encode_bean(self.topic_config.data_version),
@@ -65,7 +65,7 @@ class RegisterBrokerBody(JsonBody):
 
     @classmethod
     def decode_request(cls, data: bytes, *, compressed: bool, version: int = CURRENT_VERSION) -> Self:
-        """The body of a request whose header says `compressed` and has this `version`. No bytes: no topics. Raises RemoteProtocolError."""
+        """Decodes the body of a request; `compressed` and `version` are from its header. An empty body has no topics. Raises RemoteProtocolError."""
         steps = cls.decode_steps(data, compressed=compressed, version=version)
         while True:
             try:
@@ -77,7 +77,7 @@ class RegisterBrokerBody(JsonBody):
     def decode_steps(
         cls, data: bytes, *, compressed: bool, version: int = CURRENT_VERSION
     ) -> Generator[None, None, Self]:
-        """As `decode_request`, in steps of some milliseconds."""
+        """Like `decode_request`, in steps of a few milliseconds."""
         if not data:
             return cls()
         if compressed and version >= MIN_REGISTER_BODY_VERSION:
@@ -113,7 +113,7 @@ class RegisterBrokerBody(JsonBody):
 
 
 def _take_topics(data: bytes, topics: dict[str, TopicConfig]) -> Generator[None, None, bytes]:
-    """Reads the table of topics out of the JSON, a few hundred at a time; returns the JSON without them."""
+    """Parses the table of topics in the JSON, a few hundred at a time; returns the JSON without it."""
     begin = _TABLE.search(data)
     if begin is None:
         raise RemoteProtocolError("RegisterBrokerBody: topicConfigTable is missing in a body above the JSON size limit")
@@ -151,7 +151,7 @@ def _inflate(data: bytes) -> Generator[None, None, bytes]:
 
 
 class _Pieces:
-    """Reads the pieces of the decompressed form one after another."""
+    """Reads the pieces of the decompressed form in order."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -160,7 +160,7 @@ class _Pieces:
     def next_number(self) -> int:
         at, self._at = self._at, self._at + 4
         number = int.from_bytes(self._data[at : at + 4], "big", signed=True)
-        # Each piece has a length of its own, so there are never more pieces, nor longer ones, than bytes.
+        # Each piece has a length field, so neither their number nor their size can exceed the bytes.
         if self._at > len(self._data) or not 0 <= number <= len(self._data) - self._at:
             raise RemoteProtocolError("RegisterBrokerBody: unexpected end of data")
         return number

@@ -1,4 +1,4 @@
-"""Routes: which brokers have a topic, with how many queues, and where they are."""
+"""Routes: which brokers have a topic, with how many queues, and their addresses."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ class QueueData:
 
 @dataclass(slots=True)
 class BrokerData:
-    """Where the brokers of one name are: address (`host:port`) by broker id, 0 the master."""
+    """The addresses (`host:port`) of the brokers with one name, by broker id; 0 is the master."""
 
     broker_name: str
     cluster: str | None = None
@@ -28,13 +28,13 @@ class BrokerData:
 
     @property
     def master_address(self) -> str | None:
-        """The master's address, if there is one."""
+        """The master's address, None if there is no master."""
         return self.broker_addrs.get(MASTER_ID)
 
 
 @dataclass(slots=True)
 class TopicRouteData(JsonBody):
-    """Answer to GET_ROUTEINFO_BY_TOPIC. `order_topic_conf` is `broker:queues;…` for topics in order."""
+    """Answer to GET_ROUTEINFO_BY_TOPIC. `order_topic_conf` is `broker:queues;…` for ordered topics."""
 
     queue_datas: list[QueueData] = field(default_factory=list)
     broker_datas: list[BrokerData] = field(default_factory=list)
@@ -42,7 +42,7 @@ class TopicRouteData(JsonBody):
     order_topic_conf: str | None = None
 
     def encode_standard(self) -> bytes:
-        """The body in standard JSON, for clients from MIN_STANDARD_JSON_VERSION on; `encode` writes broker ids without quotes."""
+        """Encodes the body in standard JSON, for clients from MIN_STANDARD_JSON_VERSION on; `encode` writes broker ids without quotes."""
         return fastjson.dumps_standard(to_value(self)).encode()
 
 

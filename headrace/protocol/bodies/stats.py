@@ -1,4 +1,4 @@
-"""Figures about topics, groups and the broker."""
+"""Statistics of topics, groups and the broker."""
 
 import time
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class TopicStatsTable(JsonBody):
 
 @dataclass(slots=True)
 class OffsetWrapper:
-    """How far the broker and the group are in a queue, and the store time (ms) of what the group consumed last."""
+    """The offsets of the broker and the group in a queue, and the store time (ms) of the message consumed last."""
 
     broker_offset: int = 0
     consumer_offset: int = 0
@@ -49,7 +49,7 @@ class ConsumeStats(JsonBody):
 
 @dataclass(slots=True)
 class ConsumeStatsList(JsonBody):
-    """Answer to GET_BROKER_CONSUME_STATS: a map for each group, which holds only that."""
+    """Answer to GET_BROKER_CONSUME_STATS: a list of maps with one group each."""
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
     broker_addr: str | None = None
@@ -57,7 +57,7 @@ class ConsumeStatsList(JsonBody):
 
 
 ALL_KEYS: Final = "*"
-"""As the key of VIEW_BROKER_STATS_DATA: the totals of all keys. Only Headrace's brokers answer it; for others it is an unknown key."""
+"""Key of VIEW_BROKER_STATS_DATA for the totals of all keys. Only Headrace brokers support it; for others it is an unknown key."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class BrokerStatsTotals(JsonBody):
 
 @dataclass(slots=True)
 class BrokerStatsItem:
-    """Sum, rate a second, and average of one value over a time."""
+    """Sum, rate per second, and average of a value over a period."""
 
     sum: int = 0
     tps: float = 0.0
@@ -86,13 +86,13 @@ class BrokerStatsData(JsonBody):
 
 
 def _date_text(timestamp: int) -> str:
-    """RocketMQ's text of a time: `2026-11-21#15:39:12:366`, local."""
+    """RocketMQ's format of a time: `2026-11-21#15:39:12:366`, local time."""
     return time.strftime("%Y-%m-%d#%H:%M:%S", time.localtime(timestamp // 1000)) + f":{timestamp % 1000:03d}"
 
 
 @dataclass(slots=True)
 class QueueTimeSpan:
-    """Times (ms) of a queue's first and last message and of the group's next, and how long the group is behind."""
+    """Store times (ms) of a queue's first and last message and of the group's next one, and the group's delay."""
 
     message_queue: MessageQueue | None = None
     min_time_stamp: int = 0
@@ -104,7 +104,7 @@ class QueueTimeSpan:
     consume_time_stamp_str: str | None = None
 
     def __post_init__(self) -> None:
-        # compat: Java's getters of these texts put them into the JSON.
+        # compat: RocketMQ's JSON contains these strings because Java has getters for them.
         self.min_time_stamp_str = self.min_time_stamp_str or _date_text(self.min_time_stamp)
         self.max_time_stamp_str = self.max_time_stamp_str or _date_text(self.max_time_stamp)
         self.consume_time_stamp_str = self.consume_time_stamp_str or _date_text(self.consume_time_stamp)
@@ -126,7 +126,7 @@ class QueryCorrectionOffsetBody(JsonBody):
 
 @dataclass(slots=True)
 class ConsumeQueueData:
-    """A ConsumeQueue entry; `eval` says whether the group's filter lets it pass."""
+    """A ConsumeQueue entry; `eval`: whether it passes the group's filter."""
 
     physic_offset: int = 0
     physic_size: int = 0

@@ -1,4 +1,4 @@
-"""Whole tables of a broker, as slaves and tools ask for them and as the files under `config/` hold them."""
+"""Tables of a broker, as slaves and tools request them and as the files under `config/` store them."""
 
 from dataclasses import dataclass, field
 
@@ -42,14 +42,14 @@ class LmqConsumerOffsetSerializeWrapper(JsonBody):
 
 @dataclass(slots=True)
 class DelayOffsetSerializeWrapper(JsonBody):
-    """How far each delay level has come: answer to GET_ALL_DELAY_OFFSET, `delayOffset.json`."""
+    """The delivered offset of each delay level: answer to GET_ALL_DELAY_OFFSET, `delayOffset.json`."""
 
     offset_table: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class KVTable(JsonBody):
-    """A table of texts: runtime figures, or a namespace of a name server's KV configuration."""
+    """A table of strings: runtime information, or a namespace of a name server's KV configuration."""
 
     table: dict[str, str] = field(default_factory=dict)
 
@@ -63,13 +63,13 @@ class KVConfigSerializeWrapper(JsonBody):
 
 @dataclass(slots=True)
 class TopicList(JsonBody):
-    """Names of topics; in one answer (GET_SYSTEM_TOPIC_LIST_FROM_NS) also some broker's address."""
+    """Names of topics; in the answer to GET_SYSTEM_TOPIC_LIST_FROM_NS also the address of a broker."""
 
     topic_list: list[str] = field(default_factory=list)
     broker_addr: str | None = None
 
     def encode(self) -> bytes:
-        """The body's bytes, compact: of tens of thousands of names within milliseconds."""
+        """Encodes the body; tens of thousands of names take a few milliseconds."""
         address = "" if self.broker_addr is None else f'"brokerAddr":{fastjson.quote(self.broker_addr)},'
         return f'{{{address}"topicList":[{",".join(map(fastjson.quote, self.topic_list))}]}}'.encode()
 
@@ -83,7 +83,7 @@ class GroupList(JsonBody):
 
 @dataclass(slots=True)
 class BloomFilterData:
-    """Where a group's filter stands in the bit maps."""
+    """The bit positions of a group's filter in the bit maps."""
 
     bit_num: int = 0
     bit_pos: list[int] = field(default_factory=list)
@@ -91,7 +91,7 @@ class BloomFilterData:
 
 @dataclass(slots=True)
 class ConsumerFilterData:
-    """A group's filter expression for a topic. Times are ms; `dead_time` 0 while it lives."""
+    """A group's filter expression for a topic. Times are ms; `dead_time` 0 while it is in use."""
 
     consumer_group: str
     topic: str

@@ -1,4 +1,4 @@
-"""The format of ConsumeQueue files: one 20-byte entry a message, in the order of queue offsets.
+"""The format of ConsumeQueue files: one 20-byte entry per message, in the order of queue offsets.
 
     consumequeue/<topic>/<queue id>/<20 digits: byte offset of the file's first entry>
 
@@ -7,11 +7,10 @@
           | phy    | size | tagsCode       |     all big-endian, signed
           +--------+------+----------------+
 
-The entry of queue offset `q` stands at byte `q * 20` of the queue's files laid end to end. An entry is there if its
-physical offset is not negative and its size is positive; a file begins as zeros, so the first entry of size 0 ends
-the queue.
+The entry of queue offset `q` is at byte `q * 20` of the queue's concatenated files. An entry is valid if its physical
+offset is not negative and its size is positive. New files contain zeros, so the first entry of size 0 ends the queue.
 
-`tagsCode` is Java's String.hashCode of the TAGS property, 0 without one. In SCHEDULE_TOPIC_XXXX it is the time of delivery.
+`tagsCode` is Java's String.hashCode of the TAGS property, 0 without tags. In SCHEDULE_TOPIC_XXXX it is the delivery time.
 With `enableConsumeQueueExt` it is the address of a unit in `consumequeue_ext/<topic>/<queue id>/`:
 
     byte  0      2          10               18           20
@@ -23,9 +22,9 @@ With `enableConsumeQueueExt` it is the address of a unit in `consumequeue_ext/<t
 
 A queue whose first files are missing begins with fillers: entries of physical offset 0 and size 2**31 - 1.
 
-Batch queues of RocketMQ 5 (`batchconsumequeue/`, 46 bytes an entry) are only dumped and verified.
+Batch queues of RocketMQ 5 (`batchconsumequeue/`, 46 bytes per entry) are only dumped and verified.
 
-Compiled modules take the numbers from the `.pxd` beside this file; a test compares the two. A package is never compiled itself.
+Compiled modules use the numbers in the `.pxd` beside this file; a test compares the two. Packages are not compiled.
 """
 
 from struct import Struct
@@ -38,10 +37,10 @@ ENTRY_PHYSICAL_OFFSET_AT: Final = 0
 ENTRY_RECORD_SIZE_AT: Final = 8
 ENTRY_TAGS_CODE_AT: Final = 12
 ENTRY_TAGS_HASH_AT: Final = 16
-"""The low half of the tags code: the hash, where it is one."""
+"""The low half of the tags code: the hash, if it is one."""
 
 QUEUE_OFFSET_MAX: Final = 2**58
-"""The highest queue offset that is accepted: its place in bytes is still a 64-bit number."""
+"""The highest valid queue offset: its position in bytes must fit 64 bits."""
 
 FILLER_SIZE: Final = 0x7FFFFFFF
 FILLER: Final = ENTRY.pack(0, FILLER_SIZE, 0)
@@ -52,7 +51,7 @@ EXT_UNIT_HEAD_SIZE: Final = 20
 EXT_UNIT_SIZE_MAX: Final = 32767
 EXT_END_OF_FILE: Final = -1
 EXT_END_SIZE: Final = 4
-"""Bytes that a unit must leave free in its file, so that the mark of its end has a place."""
+"""Bytes that a unit must leave free in its file for the end mark."""
 EXT_ADDRESS_BASE: Final = -(2**63)
 EXT_ADDRESS_MAX: Final = -(2**31) - 1
 """The highest value of a tags code that is an address: a hash code cannot be as low."""

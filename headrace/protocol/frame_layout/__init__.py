@@ -1,14 +1,14 @@
-"""How a frame lies in a connection's bytes.
+"""The layout of a frame.
 
     offset  size  meaning
     0       4     L    = number of bytes after this field = 4 + H + B
     4       4     type = SerializeType in the high byte, H in the other three
     8       H     header, encoded as the type says
-    8 + H   B     body; none and an empty one look the same
+    8 + H   B     body; a missing and an empty one are the same
 
-All integers are big-endian. Because L stays below 2**24, a frame begins with a zero byte: that is how a server tells it from a TLS handshake.
+All integers are big-endian. L is below 2**24, so a frame begins with a zero byte, which distinguishes it from a TLS handshake.
 
-Compiled modules take the numbers from the `.pxd` beside this file; a test compares the two. A package is never compiled itself.
+Compiled modules use the numbers in the `.pxd` beside this file; a test compares the two. Packages are not compiled.
 """
 
 from enum import IntEnum
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from headrace.protocol.language import LanguageCode
 
 FRAME_MAX_LENGTH: Final = 16_777_216
-"""The most bytes a frame may have, with its length field. Peers close the connection over a longer one."""
+"""The maximum size of a frame, including its length field. Peers close the connection if it is exceeded."""
 
 LENGTH_SIZE: Final = 4
 HEAD_SIZE: Final = 8
@@ -32,7 +32,7 @@ class SerializeType(IntEnum):
 
 
 class Header(NamedTuple):
-    """What both encodings of a header hold. `language` is None where the peer's is not known, `opaque` where it sent none."""
+    """The fields of both encodings of a header. `language` is None if unknown, `opaque` if none was sent."""
 
     code: int
     language: LanguageCode | None

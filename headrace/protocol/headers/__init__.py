@@ -1,6 +1,6 @@
-"""Typed headers: what is in the ext fields of each request and response, by family.
+"""Typed headers: the ext fields of requests and responses, by family.
 
-Each class has `to_ext()` and `from_ext(ext)`; a request's has its code in CODE. Requests that are missing here have no ext fields.
+Each class has `to_ext()` and `from_ext(ext)`, and a request's its code in CODE. Other requests have no ext fields.
 """
 
 from headrace.protocol.headers.acl import (
@@ -99,9 +99,9 @@ REQUEST_HEADERS: dict[RequestCode, type[CommandHeader]] = {
     for header in list(globals().values())
     if isinstance(header, type) and issubclass(header, CommandHeader) and header.CODE
 }
-"""The header of each request that has one."""
+"""The header classes by request code."""
 
-# Requests that use the header of another.
+# Requests that share the header of another.
 REQUEST_HEADERS[RequestCode.SEND_REPLY_MESSAGE] = SendMessageRequestHeader
 REQUEST_HEADERS[RequestCode.SEND_REPLY_MESSAGE_V2] = SendMessageRequestHeaderV2
 REQUEST_HEADERS[RequestCode.SEND_BATCH_MESSAGE] = SendMessageRequestHeaderV2

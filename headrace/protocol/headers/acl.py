@@ -1,4 +1,4 @@
-"""Headers that change and show a broker's access control. Lists are texts with commas."""
+"""Headers of a broker's access control. Lists are separated by commas."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -9,7 +9,7 @@ from headrace.protocol.request_code import RequestCode
 
 @dataclass(slots=True, frozen=True)
 class CreateAccessConfigRequestHeader(CommandHeader):
-    """UPDATE_AND_CREATE_ACL_CONFIG (50). What is None stays as it is. Its text (`repr`) does not contain the secret key."""
+    """UPDATE_AND_CREATE_ACL_CONFIG (50). Fields that are None are not changed. Its `repr` does not contain the secret key."""
 
     CODE: ClassVar[RequestCode] = RequestCode.UPDATE_AND_CREATE_ACL_CONFIG
 

@@ -62,7 +62,7 @@ class GetTopicStatsInfoRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class GetConsumeStatsRequestHeader(CommandHeader):
-    """GET_CONSUME_STATS (208). Without a topic: all that the group consumes."""
+    """GET_CONSUME_STATS (208). Without a topic: all topics that the group consumes."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_CONSUME_STATS
 
@@ -110,6 +110,6 @@ class ViewBrokerStatsDataRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class GetBrokerConfigResponseHeader(CommandHeader):
-    """The configuration's DataVersion, as JSON; the body holds the configuration."""
+    """The configuration's DataVersion, as JSON; the configuration is in the body."""
 
     version: str

@@ -1,4 +1,4 @@
-"""Headers about clients: who is connected, and what a broker asks of them."""
+"""Headers about clients: their connections, and requests of brokers to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class GetConsumerListByGroupRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class NotifyConsumerIdsChangedRequestHeader(CommandHeader):
-    """NOTIFY_CONSUMER_IDS_CHANGED (40), from a broker, never answered."""
+    """NOTIFY_CONSUMER_IDS_CHANGED (40), sent by brokers, without a response."""
 
     CODE: ClassVar[RequestCode] = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 

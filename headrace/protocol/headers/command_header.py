@@ -1,8 +1,8 @@
 """CommandHeader: a dataclass whose fields are a command's ext fields.
 
-Every ext value is text. What a field's text may be follows from its annotation: `str`, `bool`, `float`, `I32` and `I64` (whole numbers of that many
-bits); with `| None` it may be missing, and so it may where there is a default. The name on the wire is the field's in camelCase, unless the class
-says otherwise in NAMES.
+Every ext value is a string. A field's annotation determines how it is converted: `str`, `bool`, `float`, `I32` and `I64` (whole numbers of that many
+bits). Fields with `| None` or a default may be missing. The name on the wire is the field's in camelCase, unless the class has another one in
+NAMES.
 
     @dataclass(slots=True, frozen=True)
     class GetMaxOffsetRequestHeader(CommandHeader):
@@ -34,18 +34,18 @@ class _Field(NamedTuple):
 
 
 class CommandHeader:
-    """The root of all headers; see the module."""
+    """The base class of all headers; see the module."""
 
     __slots__ = ()
 
     CODE: ClassVar[RequestCode | None] = None
-    """The request that the header belongs to; None for those of responses."""
+    """The code of the header's request; None for responses."""
 
     NAMES: ClassVar[Mapping[str, str]] = {}
-    """Names on the wire of attributes for which camelCase is not right."""
+    """Names on the wire that are not the attribute's in camelCase."""
 
     def to_ext(self) -> dict[str, str]:
-        """The ext fields, without those that are None."""
+        """Returns the ext fields, without those that are None."""
         return {
             key: _text(value)
             for attribute, key, _, _ in _fields_of(type(self))
@@ -54,9 +54,9 @@ class CommandHeader:
 
     @classmethod
     def from_ext(cls, ext: Mapping[str, str] | None) -> Self:
-        """The header in a command's ext fields; others in them are ignored.
+        """Creates the header from a command's ext fields; unknown ones are ignored.
 
-        Raises RemoteProtocolError naming the field that is missing or cannot be read.
+        Raises RemoteProtocolError, which names the missing or invalid field.
         """
         values: dict[str, Any] = {}
         for attribute, key, parse, is_mandatory in _fields_of(cls):
@@ -80,7 +80,7 @@ def _text(value: Any) -> str:
 
 
 def _parse_bool(text: str) -> bool:
-    # compat: Java takes whatever is not `true` for false.
+    # compat: Java reads every value except `true` as false.
     return text.lower() == "true"
 
 
@@ -109,7 +109,7 @@ _fields: dict[type[CommandHeader], tuple[_Field, ...]] = {}
 
 
 def _fields_of(header: type[CommandHeader]) -> tuple[_Field, ...]:
-    """The header's fields, worked out when they are first asked for."""
+    """The header's fields, determined at the first use."""
     return _fields.get(header) or _fields.setdefault(header, _work_out(header))
 
 

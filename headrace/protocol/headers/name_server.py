@@ -9,7 +9,7 @@ from headrace.protocol.request_code import RequestCode
 
 @dataclass(slots=True, frozen=True)
 class RegisterBrokerRequestHeader(CommandHeader):
-    """REGISTER_BROKER (103). `body_crc32` 0 says that the body is not checked."""
+    """REGISTER_BROKER (103). With `body_crc32` 0 the body is not checked."""
 
     CODE: ClassVar[RequestCode] = RequestCode.REGISTER_BROKER
 
@@ -24,7 +24,7 @@ class RegisterBrokerRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class RegisterBrokerResponseHeader(CommandHeader):
-    """For a slave: where its master is."""
+    """Response to a slave: its master's address."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
@@ -56,7 +56,7 @@ class QueryDataVersionRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class QueryDataVersionResponseHeader(CommandHeader):
-    """Whether the name server knows another version."""
+    """Response: whether the name server has a different version."""
 
     changed: bool
 
@@ -82,7 +82,7 @@ class GetTopicsByClusterRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class PutKvConfigRequestHeader(CommandHeader):
-    """PUT_KV_CONFIG (100). A missing value is kept as nothing."""
+    """PUT_KV_CONFIG (100). A missing value is stored as null."""
 
     CODE: ClassVar[RequestCode] = RequestCode.PUT_KV_CONFIG
 

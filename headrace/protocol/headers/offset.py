@@ -1,4 +1,4 @@
-"""Headers about offsets: a group's in a queue, and a queue's own."""
+"""Headers about offsets: those of groups, and the bounds of queues."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -79,7 +79,7 @@ class GetEarliestMsgStoretimeRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class OffsetResponseHeader(CommandHeader):
-    """The offset that was asked for: responses to 14, 29, 30 and 31."""
+    """The requested offset: responses to 14, 29, 30 and 31."""
 
     offset: I64
 
@@ -93,7 +93,7 @@ class GetEarliestMsgStoretimeResponseHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class QueryCorrectionOffsetRequestHeader(CommandHeader):
-    """QUERY_CORRECTION_OFFSET (308). `filter_groups` is a list with commas."""
+    """QUERY_CORRECTION_OFFSET (308). `filter_groups` is a list separated by commas."""
 
     CODE: ClassVar[RequestCode] = RequestCode.QUERY_CORRECTION_OFFSET
 
@@ -104,7 +104,7 @@ class QueryCorrectionOffsetRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class CloneGroupOffsetRequestHeader(CommandHeader):
-    """CLONE_GROUP_OFFSET (314). Without a topic: all that the group consumes."""
+    """CLONE_GROUP_OFFSET (314). Without a topic: all topics that the group consumes."""
 
     CODE: ClassVar[RequestCode] = RequestCode.CLONE_GROUP_OFFSET
 

@@ -29,7 +29,7 @@ class PullMessageRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class PullMessageResponseHeader(CommandHeader):
-    """Where to go on, at which broker, and the bounds of the queue: all four whenever a read was tried."""
+    """The next offset, the suggested broker, and the bounds of the queue: present whenever the queue was read."""
 
     suggest_which_broker_id: I64
     next_begin_offset: I64

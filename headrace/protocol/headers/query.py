@@ -10,7 +10,7 @@ from headrace.protocol.request_code import RequestCode
 
 @dataclass(slots=True, frozen=True)
 class QueryMessageRequestHeader(CommandHeader):
-    """QUERY_MESSAGE (12): messages with a key, stored between two times (ms). `unique_key_query` says that the key is a unique id."""
+    """QUERY_MESSAGE (12): messages with a key, stored between two times (ms). `unique_key_query`: whether the key is a unique id."""
 
     CODE: ClassVar[RequestCode] = RequestCode.QUERY_MESSAGE
     NAMES: ClassVar[Mapping[str, str]] = {"unique_key_query": "_UNIQUE_KEY_QUERY"}
@@ -25,7 +25,7 @@ class QueryMessageRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class QueryMessageResponseHeader(CommandHeader):
-    """How far the index has come."""
+    """The progress of the index."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"index_last_update_phyoffset": "indexLastUpdatePhyoffset"}
 

@@ -1,4 +1,4 @@
-"""Headers of RECALL_MESSAGE, a request of RocketMQ 5: a producer cancels a message that waits for its time."""
+"""Headers of RECALL_MESSAGE, a request of RocketMQ 5: a producer cancels a timer message."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from headrace.protocol.request_code import RequestCode
 
 @dataclass(slots=True, frozen=True)
 class RecallMessageRequestHeader(CommandHeader):
-    """RECALL_MESSAGE (370). `recall_handle` is what the answer to the send said."""
+    """RECALL_MESSAGE (370). `recall_handle` is from the response to the send."""
 
     CODE: ClassVar[RequestCode] = RequestCode.RECALL_MESSAGE
 
@@ -21,6 +21,6 @@ class RecallMessageRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class RecallMessageResponseHeader(CommandHeader):
-    """The answer: the id, UNIQ_KEY, of the message that will not be delivered."""
+    """The response: the id, UNIQ_KEY, of the cancelled message."""
 
     msg_id: str

@@ -1,7 +1,7 @@
-"""Headers of sends: plain, compact, batch and reply; their response; and a consumer's sending back.
+"""Headers of sends (plain, compact, batch and reply), of their response, and of messages sent back by consumers.
 
-SEND_MESSAGE and SEND_REPLY_MESSAGE use long names; the V2 codes and SEND_BATCH_MESSAGE one letter a field. Whether a request holds a batch is said
-by `batch`, not by its code.
+SEND_MESSAGE and SEND_REPLY_MESSAGE use long names; the V2 codes and SEND_BATCH_MESSAGE one letter per field. The field `batch`, not the code,
+tells whether a request contains a batch.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from headrace.protocol.request_code import RequestCode
 
 @dataclass(slots=True, frozen=True)
 class SendMessageRequestHeader(CommandHeader):
-    """SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324). `default_topic` is the template a new topic is made from; queue id -1 leaves it to the broker."""
+    """SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324). `default_topic` is the template of a new topic; with queue id -1 the broker chooses the queue."""
 
     CODE: ClassVar[RequestCode] = RequestCode.SEND_MESSAGE
 
@@ -36,7 +36,7 @@ class SendMessageRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class SendMessageRequestHeaderV2(SendMessageRequestHeader):
-    """The same in letters: SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320) and SEND_REPLY_MESSAGE_V2 (325)."""
+    """The same with names of one letter: SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320) and SEND_REPLY_MESSAGE_V2 (325)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.SEND_MESSAGE_V2
     NAMES: ClassVar[Mapping[str, str]] = {
@@ -61,14 +61,14 @@ _LONG_NAMES = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAG
 
 
 def parse_send_header(code: int, ext: Mapping[str, str] | None) -> SendMessageRequestHeader:
-    """The header of any of the five kinds of send. Raises RemoteProtocolError."""
+    """Parses the header of any of the five kinds of send. Raises RemoteProtocolError."""
     header = SendMessageRequestHeader if code in _LONG_NAMES else SendMessageRequestHeaderV2
     return header.from_ext(ext)
 
 
 @dataclass(slots=True, frozen=True)
 class SendMessageResponseHeader(CommandHeader):
-    """Where the message was stored. Clients need the first three whenever the code says that it was."""
+    """Where the message was stored. Clients need the first three fields if it was stored."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"msg_region": "MSG_REGION", "trace_on": "TRACE_ON"}
 
@@ -83,7 +83,7 @@ class SendMessageResponseHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class ConsumerSendMsgBackRequestHeader(CommandHeader):
-    """CONSUMER_SEND_MSG_BACK (36). `offset` is physical; delay level -1 means dead letters, 0 the broker's choice."""
+    """CONSUMER_SEND_MSG_BACK (36). `offset` is physical; delay level -1 means dead letters, with 0 the broker chooses."""
 
     CODE: ClassVar[RequestCode] = RequestCode.CONSUMER_SEND_MSG_BACK
 
@@ -99,7 +99,7 @@ class ConsumerSendMsgBackRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class ReplyMessageRequestHeader(CommandHeader):
-    """PUSH_REPLY_MESSAGE_TO_CLIENT (326): an answer, handed to the client that asked. Hosts are `address:port`."""
+    """PUSH_REPLY_MESSAGE_TO_CLIENT (326): a reply, passed to the client that sent the request. Hosts are `address:port`."""
 
     CODE: ClassVar[RequestCode] = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
 

@@ -9,7 +9,7 @@ from headrace.protocol.request_code import RequestCode
 
 @dataclass(slots=True, frozen=True)
 class EndTransactionRequestHeader(CommandHeader):
-    """END_TRANSACTION (37). `commit_or_rollback` is one of the TRANSACTION_… values of sysFlag; 0 is "not known yet"."""
+    """END_TRANSACTION (37). `commit_or_rollback` is one of the TRANSACTION_… values of sysFlag; 0 means unknown."""
 
     CODE: ClassVar[RequestCode] = RequestCode.END_TRANSACTION
 
@@ -25,7 +25,7 @@ class EndTransactionRequestHeader(CommandHeader):
 
 @dataclass(slots=True, frozen=True)
 class CheckTransactionStateRequestHeader(CommandHeader):
-    """CHECK_TRANSACTION_STATE (39): a broker asks the producer what has become of a half message, which is the body."""
+    """CHECK_TRANSACTION_STATE (39): a broker asks the producer for the outcome of a half message, which is the body."""
 
     CODE: ClassVar[RequestCode] = RequestCode.CHECK_TRANSACTION_STATE
 

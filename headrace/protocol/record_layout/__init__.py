@@ -1,4 +1,4 @@
-"""The layout of a record, and the one reader of it: a message as the CommitLog stores it and a pull returns it (store spec 2.1).
+"""The layout of a record, and its only reader: a message as the CommitLog stores it and a pull returns it (store spec 2.1).
 
     at    size  field
      0    4     total size, this field included
@@ -24,8 +24,8 @@
 
 Integers are big-endian and signed. A negative length of body or properties counts as 0; a negative length of the topic is an error.
 
-A blank record fills a file whose rest is too small for the next record: its total size reaches to the end of the file, its magic is
-BLANK_MAGIC, and what follows has no meaning.
+A blank record fills the rest of a file that is too small for the next record: its total size extends to the end of the file, its magic is
+BLANK_MAGIC, and the bytes after that have no meaning.
 
 In the body of a batch send a message has a shorter form (remoting spec 4.6). Readers use its two lengths and ignore size, magic and CRC:
 
@@ -39,7 +39,7 @@ In the body of a batch send a message has a shorter form (remoting spec 4.6). Re
           p     properties
 
 No other module contains a number of this layout. Compiled modules use the C form in the `.pxd` beside this file, all others the names
-below; a test compares the two. This is a package because it must not be compiled itself: then compiled and interpreted modules mix.
+below; a test compares the two. This is a package, because packages are not compiled: so compiled and interpreted modules can be mixed.
 """
 
 from struct import Struct
@@ -53,7 +53,7 @@ MESSAGE_MAGIC: Final = 0xDAA320A7 - 0x100000000
 MESSAGE_MAGIC_V2: Final = 0xDAA320AB - 0x100000000
 BLANK_MAGIC: Final = 0xCBD43194 - 0x100000000
 MAGIC_START: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)[:3]
-"""The bytes that the magic codes of both versions begin with, to search for."""
+"""The first bytes of the magic codes of both versions, for searches."""
 
 TOTAL_SIZE_AT: Final = 0
 MAGIC_AT: Final = 4
@@ -67,13 +67,13 @@ BORN_TIMESTAMP_AT: Final = 40
 BORN_HOST_AT: Final = 48
 STORE_TIMESTAMP_SIZE: Final = 8
 PHYSICAL_OFFSET_END: Final = 36
-"""A reader that has this much of a record can tell where it is stored."""
+"""The number of bytes up to and including the physical offset."""
 
 TAIL_RECONSUME_TIMES_AT: Final = 0
 TAIL_PREPARED_OFFSET_AT: Final = 4
 TAIL_BODY_LENGTH_AT: Final = 12
 TAIL_SIZE: Final = 16
-"""The tail follows the store host; the places above count from its first byte."""
+"""The tail follows the store host; the positions above are relative to its first byte."""
 
 LENGTHS_SIZE: Final = 3
 """Bytes of the lengths of topic and properties; 1 more in version 2."""
@@ -101,7 +101,7 @@ BATCH_ENTRY_OVERHEAD: Final = 22
 """Bytes of a batch's message without its body and properties."""
 
 PREFIX: Final = Struct(">ii")
-"""Total size, magic: of a blank record all that counts."""
+"""Total size, magic: the meaningful part of a blank record."""
 HEAD: Final = Struct(">iiiiiqqi")
 """Total size … sysFlag."""
 OFFSETS: Final = Struct(">qq")
@@ -112,7 +112,7 @@ TIMESTAMP: Final = Struct(">q")
 TAIL: Final = Struct(">iqi")
 """Reconsume times, prepared transaction offset, body length."""
 FIXED_V4: Final = Struct(">iiiiiqqiq8sq8siqi")
-"""All up to the body, both hosts IPv4."""
+"""Everything before the body, if both hosts are IPv4."""
 LENGTH_V1: Final = Struct(">b")
 """The topic's length in version 1."""
 LENGTH: Final = Struct(">h")
@@ -138,10 +138,10 @@ REASONS: Final = {
 
 
 class RecordParts:
-    """Where the parts of one record are; a C struct for compiled callers. Without the outcome WHOLE only `size` and `magic` may be used.
+    """The positions of a record's parts; a C struct for compiled callers. If the outcome is not WHOLE, only `size` and `magic` are valid.
 
-    `outcome`: WHOLE, or why it is no record. `store_timestamp_at`, `store_host_at`, `tail_at`, `body_at`, `topic_at`, `properties_at`: places in
-    the memory that was read. Lengths are in bytes and not negative.
+    `outcome`: WHOLE, or why it is not a record. `store_timestamp_at`, `store_host_at`, `tail_at`, `body_at`, `topic_at`, `properties_at`: positions in
+    the memory. Lengths are in bytes and not negative.
     """
 
     __slots__ = (
@@ -170,7 +170,7 @@ class RecordParts:
 
 
 class PropertyParts:
-    """Where one property is; a C struct for compiled callers. `name_length` 0: it has no name or no value, and does not count."""
+    """The position of a property; a C struct for compiled callers. `name_length` 0: it has no name or no value, and is ignored."""
 
     __slots__ = ("end", "name_length", "value_at")
 
@@ -186,14 +186,14 @@ def host_size(is_v6: int) -> int:
 
 
 def store_timestamp_at(sys_flag: int) -> int:
-    """Where the store timestamp is in a record with this sysFlag."""
+    """The position of the store timestamp in a record with this sysFlag."""
     return BORN_HOST_AT + host_size(sys_flag & BORN_HOST_V6)
 
 
 def read_record(data: Bytes, at: int, end: int, physical_offset: int) -> RecordParts:
-    """The record at `at` of memory that may be read up to `end`, if it states that it is stored at `physical_offset`.
+    """Reads the record at `at` of memory that ends at `end`, if it contains `physical_offset` as its physical offset.
 
-    Each number is compared with what is left before it is used. The CRC is not computed.
+    Each number is compared with the remaining bytes before it is used. The CRC is not checked.
     """
     parts = RecordParts()
     room = end - at
@@ -213,7 +213,7 @@ def read_record(data: Bytes, at: int, end: int, physical_offset: int) -> RecordP
 
 
 def find_parts(data: Bytes, at: int, end: int) -> RecordParts:
-    """The parts of the record that fills the memory from `at` to `end`; WHOLE or WRONG_LENGTHS. Magic and place have been checked."""
+    """Reads the parts of the record that fills the memory from `at` to `end`: WHOLE or WRONG_LENGTHS. Magic and physical offset have been checked."""
     parts = RecordParts(WRONG_LENGTHS)
     parts.size = end - at
     if parts.size < RECORD_OVERHEAD:
@@ -226,7 +226,7 @@ def find_parts(data: Bytes, at: int, end: int) -> RecordParts:
     parts.body_at = parts.tail_at + TAIL_SIZE
     if end - parts.body_at < LENGTHS_SIZE:
         return parts
-    # compat: a negative length of body or properties counts as none.
+    # compat: a negative length of body or properties counts as 0.
     parts.body_length = max(load_i32(data, parts.tail_at + TAIL_BODY_LENGTH_AT), 0)
     if parts.body_length > end - parts.body_at - LENGTHS_SIZE:
         return parts
@@ -247,9 +247,9 @@ def find_parts(data: Bytes, at: int, end: int) -> RecordParts:
 
 
 def read_property(data: Bytes, at: int, end: int) -> PropertyParts:
-    """The property at `at` of a property string that ends at `end`. The next one begins behind `PropertyParts.end`.
+    """Reads the property at `at` of a property string that ends at `end`. The next one begins after `PropertyParts.end`.
 
-    compat: a property without a name or without a value does not count, and of two with one name the later one counts.
+    compat: a property without a name or without a value is ignored, and the last one with a name is used.
     """
     stop = find_byte(data, VALUE_END, at, end)
     if stop < 0:
