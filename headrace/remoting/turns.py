@@ -1,3 +1,5 @@
+# cython: wraparound=False, cdivision=True
+
 """Turns: divides the event loop's time among clients, so that a client that floods the server delays others only by milliseconds.
 
     data ──► does its client have time left? ── yes ──► its frames are handled, until the time is over ──┐
@@ -10,6 +12,8 @@ If several clients are active, each has SLICE_NS in each WINDOW_NS; the rest of 
 A single active client may continue, but one turn of the loop handles frames for at most LOOP_NS: with thousands of readable connections an event
 loop would otherwise not accept connections or run callbacks for a long time. All connections of a client share its time (`client_usage`), so more
 connections do not give it more.
+
+Called for every read, so this is a hot module (types in the `.pxd`); the SDK's wheel contains only the Python form.
 """
 
 import asyncio
@@ -25,6 +29,10 @@ _MARK_NS: Final = 2_000_000  # limit: time after which the end of the loop's tur
 TURN_NS: Final = 2_000_000  # limit: for all clients that wait, in one turn of the loop
 _WINDOW_BITS: Final = 22  # limit: windows of 4 ms
 _SHARED_NS: Final = 100_000_000  # limit: how long the loop counts as shared after two clients were active
+
+_SLICE = SLICE_NS
+_LOOP = LOOP_NS
+_TURN = TURN_NS
 
 
 class Waiter(Protocol):
@@ -44,6 +52,7 @@ class Turns:
         self._clients: deque[ClientUsage] = deque()
         self._is_due = False
         self._spent_ns = 0  # since the last known turn of the loop
+        self._began_ns = 0
         self.ends_ns = 0
         """When the current turn ends (monotonic clock)."""
         self.waits = 0
@@ -61,9 +70,9 @@ class Turns:
             usage.window = window
             usage.spent_ns = 0
         self._began_ns = now
-        left_ns = LOOP_NS - self._spent_ns
+        left_ns = _LOOP - self._spent_ns
         if now < self._shared_until_ns:
-            left_ns = 0 if usage.waiting else min(SLICE_NS - usage.spent_ns, left_ns)
+            left_ns = 0 if usage.waiting else min(_SLICE - usage.spent_ns, left_ns)
         self.ends_ns = now + left_ns
         return left_ns > 0
 
@@ -96,7 +105,7 @@ class Turns:
         began = now = monotonic_ns()
         for _ in range(len(self._clients)):
             usage = self._clients.popleft()
-            self.ends_ns = now + SLICE_NS
+            self.ends_ns = now + _SLICE
             for _ in range(len(usage.waiting)):
                 usage.waiting.popleft().take_turn()
                 now = monotonic_ns()
@@ -105,7 +114,7 @@ class Turns:
             usage.is_queued = bool(usage.waiting)
             if usage.is_queued:
                 self._clients.append(usage)
-            if now - began >= TURN_NS:
+            if now - began >= _TURN:
                 break
         if self._clients:
             self._run_soon()

@@ -1,0 +1,21 @@
+# The types of turns.py.
+cimport cython
+
+from headrace.remoting.client_usage cimport ClientUsage
+
+cdef int _WINDOW_BITS
+cdef long long _MARK_NS, _SHARED_NS, _SLICE, _LOOP, _TURN
+
+cdef class Turns:
+    cdef object _loop, _clients
+    cdef ClientUsage _last
+    cdef bint _is_due
+    cdef long long _shared_until_ns, _began_ns, _spent_ns
+    cdef public long long ends_ns, waits
+
+    @cython.locals(now=cython.longlong, window=cython.longlong, left_ns=cython.longlong)
+    cpdef bint begin(self, ClientUsage usage) except -1
+    @cython.locals(spent_ns=cython.longlong)
+    cpdef end(self, ClientUsage usage)
+    cpdef wait(self, ClientUsage usage, object channel)
+    cdef _run_soon(self)
