@@ -39,11 +39,12 @@ class Acceptor:
         return int(self._listening.getsockname()[1])
 
     async def close(self) -> None:
-        """Closes the socket, and waits until the connections that it accepted are open."""
+        """Closes the socket, and waits until the connections that it accepted are open. May be called repeatedly."""
         if self._retry is not None:
             self._retry.cancel()
-        self._loop.remove_reader(self._listening)
-        self._listening.close()
+        if self._listening.fileno() >= 0:
+            self._loop.remove_reader(self._listening)
+            self._listening.close()
         if self._opening:
             await asyncio.wait(self._opening)
 
