@@ -42,19 +42,19 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "forced_offset",
         "housekeeper",
         ("broker", "housekeeper"),
-        "the log will begin here, by a deletion before the retention time; `min_offset` follows when lost messages are counted",
+        "start of the log after a deletion before the retention time; `min_offset` follows once the lost messages are counted",
     ),
     (
         "losses_counted_offset",
         "broker",
         ("housekeeper",),
-        "lost messages of consumer groups by forced deletions below it have been counted",
+        "messages that consumer groups lost by such deletions are counted up to here",
     ),
     (
         "requested_offset",
         LOG_WRITER,
         ("housekeeper",),
-        "a slave's log begins here: reserve this file; -1 if nothing is requested",
+        "start of a slave's log: the CommitLog file to reserve; -1 if none is requested",
     ),
     (
         "allocated_offset",

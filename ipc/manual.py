@@ -10,13 +10,13 @@ from pathlib import Path
 from ipc.control_layout import CELLS
 
 BEGIN = "<!-- made by `python -m ipc.manual` from ipc/control_layout.py: do not edit -->"
-END = "<!-- end of what is made -->"
+END = "<!-- end of the generated part -->"
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "storage" / "shared-memory.md"
 
 
 def format_cells() -> str:
     """The table of cells in Markdown."""
-    lines = ["| word | cell | what it says | writer | readers |", "|---|---|---|---|---|"]
+    lines = ["| word | cell | meaning | writer | readers |", "|---|---|---|---|---|"]
     lines += [
         f"| {cell.word} | `{cell.name}` | {cell.meaning} | {cell.writer} | {', '.join(cell.readers)} |"
         for cell in CELLS
