@@ -27,6 +27,7 @@ from web.history.history_file import open_history
 from web.history.history_routes import HistoryRoutes
 from web.history.recorder import Recorder
 from web.metrics.metrics_routes import MetricsRoutes
+from web.pages.groups.group_pages import GroupPages
 from web.pages.topics import TopicPages
 from web.routes import Query, Route
 from web.sampling.own_appliance import OwnAppliance
@@ -91,6 +92,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *MetricsRoutes(sampler, settings.folder / "metrics-token").routes(),
         *HistoryRoutes(history).routes(),
         *TopicPages(cluster).routes(),
+        *GroupPages(cluster).routes(),
     ]
 
     menu = [route for route in declared if isinstance(route, Query) and route.menu]

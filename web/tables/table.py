@@ -30,6 +30,8 @@ class Kind(enum.Enum):
     """How a value is shown."""
 
     TEXT = "text"
+    WORD = "word"
+    """One of few texts, English, a key of the translations."""
     NUMBER = "number"
     BYTES = "bytes"
     TIME = "time"

@@ -1,0 +1,213 @@
+"""Pages of consumer groups over an Admin that answers from tables."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from headrace import BrokerError, BrokerNotFound, RequestTimeout, RouteNotFound, SubscriptionGroupConfig
+from headrace.client.settings import ClientConfig
+from headrace.model.consumption import ConsumeType, MessageModel
+from headrace.model.message_queue import MessageQueue
+from headrace.model.subscription import SubscriptionData
+from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
+from headrace.protocol.bodies.connections import Connection
+from headrace.protocol.bodies.consumer_state import ProcessQueueInfo
+from headrace.protocol.bodies.stats import OffsetWrapper, QueueTimeSpan
+from headrace.protocol.response_code import ResponseCode
+from web.cluster.cluster import Cluster
+from web.errors import NotFound, QueryFailed
+from web.pages.groups.group_list import GroupList
+from web.pages.groups.group_page import GroupPage
+from web.pages.groups.group_reads import GroupReads
+from web.routes import Access, View, Visit
+
+ORDERS = [MessageQueue("Orders", "broker-a", at) for at in range(2)]
+
+
+class Answers:
+    """Stands for the Admin: a group with one member that reads one of two queues."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.failure: Exception | None = None
+        self.configs: dict[str, dict[str, SubscriptionGroupConfig] | Exception] = {
+            "n:1": {
+                "billing": SubscriptionGroupConfig("billing"),
+                "TOOLS_CONSUMER": SubscriptionGroupConfig("TOOLS_CONSUMER"),
+            }
+        }
+        self.connection = ConsumerConnection(
+            [Connection("one", "10.0.0.1:4", version=453)],
+            {},
+            ConsumeType.CONSUME_PASSIVELY,
+            MessageModel.CLUSTERING,
+        )
+        self.stats = ConsumeStats({ORDERS[0]: OffsetWrapper(10, 10, 5), ORDERS[1]: OffsetWrapper(10, 3, 4)}, 1.5)
+        self.running: dict[str, ConsumerRunningInfo] = {
+            "one": ConsumerRunningInfo(
+                {"PROP_CONSUMER_START_TIMESTAMP": "77"},
+                [SubscriptionData("Orders", "A||B")],
+                {ORDERS[0]: ProcessQueueInfo()},
+            )
+        }
+
+    async def masters(self) -> dict[str, str]:
+        return {f"broker-{number}": address for number, address in enumerate(self.configs)}
+
+    async def group_configs(self, address: str) -> dict[str, SubscriptionGroupConfig]:
+        answer = self.configs[address]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def consumer_connection(self, group: str) -> ConsumerConnection:
+        self.asked.append(group)
+        if group == "never":
+            raise RouteNotFound("no route", group)
+        if group != "billing":
+            raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, "not online")
+        return self.connection
+
+    async def consume_stats(self, group: str) -> ConsumeStats:
+        if self.failure is not None:
+            raise self.failure
+        if group != "billing":
+            raise RouteNotFound("no route", group)
+        return self.stats
+
+    async def consume_time_span(self, topic: str, _group: str) -> list[QueueTimeSpan]:
+        assert topic == "Orders"
+        return [QueueTimeSpan(ORDERS[0]), QueueTimeSpan(ORDERS[1], delay_time=90_000)]
+
+    async def running_info(self, _group: str, client: str, *, with_stacks: bool) -> ConsumerRunningInfo:
+        assert not with_stacks
+        if client not in self.running:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"{client} did not answer")
+        return self.running[client]
+
+
+def reads(answers: Answers) -> GroupReads:
+    cluster = Cluster(ClientConfig("127.0.0.1:1"))
+    stand_in: Any = answers
+    cluster.admin = stand_in
+    return GroupReads(cluster)
+
+
+def rows(view: View, name: str, arguments: Mapping[str, str] | None = None) -> list[Any]:
+    table = next(table for table in view.tables if table.name == name)
+    return list(asyncio.run(table.select(arguments or {}).fill()).rows)
+
+
+def listed(answers: Answers, **arguments: str) -> tuple[View, list[Any]]:
+    async def main() -> tuple[View, list[Any]]:
+        view = await GroupList(reads(answers)).show(Visit("", Access.VIEWER, ""))
+        return view, list((await view.tables[0].select(arguments).fill()).rows)
+
+    return asyncio.run(main())
+
+
+def shown(answers: Answers, group: str = "billing") -> View:
+    return asyncio.run(GroupPage(reads(answers)).show(Visit("", Access.VIEWER, "", {"group": group})))
+
+
+def test_list_has_state_members_mode_and_lag_in_messages_and_time() -> None:
+    _, (row,) = listed(Answers())
+    assert (row.group, row.state, row.members, row.mode) == ("billing", "online", 1, "clustering")
+    assert (row.lag, row.delay, row.rate, row.topics, row.problem) == (7, 90_000, 1.5, ["Orders"], "")
+
+
+def test_list_shows_system_groups_only_on_request() -> None:
+    _, (row,) = listed(Answers(), kind="system")
+    assert (row.group, row.state, row.members, row.mode, row.lag, row.delay) == (
+        "TOOLS_CONSUMER",
+        "offline",
+        0,
+        None,
+        0,
+        0,
+    )
+
+
+def test_list_asks_about_the_shown_groups_only() -> None:
+    answers = Answers()
+    answers.configs["n:1"] = {f"group-{number:03}": SubscriptionGroupConfig("x") for number in range(500)}
+    listed(answers, size="25", page="2")
+    assert sorted(answers.asked) == [f"group-{number:03}" for number in range(25, 50)]
+
+
+def test_group_that_never_consumed_is_offline_without_lag() -> None:
+    answers = Answers()
+    answers.configs["n:1"] = {"never": SubscriptionGroupConfig("never")}
+    _, (row,) = listed(answers)
+    assert (row.state, row.lag, row.problem) == ("offline", 0, "")
+
+
+def test_row_whose_requests_failed_says_why() -> None:
+    answers = Answers()
+
+    answers.failure = RequestTimeout("broker-a did not answer")
+    _, (row,) = listed(answers)
+    assert (row.lag, row.problem) == (None, "broker-a did not answer")
+
+
+def test_broker_that_cannot_be_read_is_a_problem_and_none_that_can_an_error() -> None:
+    answers = Answers()
+    answers.configs["n:2"] = BrokerNotFound("n:2 is down", None)
+    view, _ = listed(answers)
+    assert view.problems == ["broker-1 (n:2): n:2 is down"]
+    del answers.configs["n:1"]
+    with pytest.raises(QueryFailed, match="n:2 is down"):
+        listed(answers)
+
+
+def test_group_has_lag_and_owner_of_each_queue() -> None:
+    view = shown(Answers())
+    first, second = rows(view, "queues")
+    assert (first.queue, first.lag, first.delay, first.client) == (1, 7, 90_000, None)
+    assert (second.queue, second.lag, second.delay, second.client) == (0, 0, 0, "one")
+    (member,) = rows(view, "members")
+    assert (member.client, member.queues, member.started, member.problem) == ("one", 1, 77, "")
+    assert view.data["summary"]["delay"] == 90_000
+
+
+def test_queue_without_a_reader_is_found() -> None:
+    (finding,) = shown(Answers()).data["findings"]
+    assert finding.text.startswith("{count} queues have no reader")
+    assert finding.values == {"count": 1, "queue": 1, "topic": "Orders", "broker": "broker-a"}
+
+
+def test_queues_are_not_reported_without_a_reader_if_a_member_did_not_answer() -> None:
+    answers = Answers()
+    answers.connection.connection_set.append(Connection("two", "10.0.0.2:4"))
+    view = shown(answers)
+    assert view.data["findings"] == []
+    (problem,) = view.problems
+    assert "two did not answer" in problem
+    assert [bool(row.problem) for row in rows(view, "members")] == [False, True]
+
+
+def test_different_subscriptions_are_found() -> None:
+    answers = Answers()
+    answers.connection.connection_set.append(Connection("two", "10.0.0.2:4"))
+    answers.running["two"] = ConsumerRunningInfo({}, [SubscriptionData("Orders", "A")], {ORDERS[1]: ProcessQueueInfo()})
+    view = shown(answers)
+    assert [(row.expression, row.members, row.is_consistent) for row in rows(view, "subscriptions")] == [
+        ("A", ["two"], False),
+        ("A||B", ["one"], False),
+    ]
+    (finding,) = view.data["findings"]
+    assert finding.values == {"topics": "Orders"}
+
+
+def test_client_id_of_two_connections_is_found() -> None:
+    answers = Answers()
+    answers.connection.connection_set.append(Connection("one", "10.0.0.2:4"))
+    texts = [finding.text for finding in shown(answers).data["findings"]]
+    assert texts[0].startswith("{count} connections use the client id {client}")
+
+
+def test_unknown_group_is_not_found() -> None:
+    with pytest.raises(NotFound, match="the consumer group unknown does not exist"):
+        shown(Answers(), "unknown")

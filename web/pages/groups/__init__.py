@@ -1,0 +1,1 @@
+"""Consumer groups: the list, one group, and one of its members."""

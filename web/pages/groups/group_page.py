@@ -1,0 +1,379 @@
+"""One consumer group: its lag by queue, members, subscriptions and settings."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from headrace.model import names
+from headrace.model.consumption import MessageModel
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
+from headrace.protocol.version import version_text
+from web.errors import NotFound
+from web.pages.groups.group_list import MODES, OFFLINE, ONLINE
+from web.pages.groups.group_reads import GroupReads, Settings
+from web.paths import path_of
+from web.routes import View, Visit
+from web.tables.table import Column, Kind, Table
+
+TYPES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push"}
+
+
+class QueueRow(msgspec.Struct, frozen=True):
+    """How far the group is in one queue."""
+
+    topic: str
+    broker: str
+    queue: int
+    lag: int
+    delay: int | None
+    """How long ago the group's next message was stored, ms; 0: none waits; None: it could not be read."""
+    consumer_offset: int
+    broker_offset: int
+    consumed_at: int
+    """When the message that was consumed last was stored."""
+    client: str | None
+    """The member that reads the queue; None: no member reports it."""
+
+
+class MemberRow(msgspec.Struct, frozen=True):
+    """A connected client."""
+
+    client: str
+    address: str
+    language: str
+    version: str
+    queues: int | None = None
+    """How many queues it reads."""
+    started: int | None = None
+    problem: str = ""
+    """Why the member's own report is missing."""
+
+
+class SubscriptionRow(msgspec.Struct, frozen=True):
+    """A subscription, and the members that have it."""
+
+    topic: str
+    expression: str
+    type: str
+    members: list[str]
+    is_consistent: bool
+    """Whether all members have it."""
+
+
+class SettingsRow(msgspec.Struct, frozen=True):
+    """The group's settings at one broker."""
+
+    broker: str
+    is_enabled: bool
+    may_broadcast: bool
+    starts_at_first: bool
+    retry_queues: int
+    retries: int
+    broker_id: int
+    slow_broker_id: int
+    notifies: bool
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that an operator should look at: a text of the translations, and its values."""
+
+    text: str
+    values: dict[str, Any] = {}
+
+
+class GroupPage:
+    """The page of one group."""
+
+    def __init__(self, reads: GroupReads) -> None:
+        self._reads = reads
+
+    async def show(self, visit: Visit) -> View:
+        """One group: progress, members, subscriptions, settings."""
+        group = visit.path["group"]
+        settings, problems = await self._reads.settings()
+        connection = await self._reads.members(group)
+        stats = await self._reads.progress(group)
+        own = settings.get(group, {})
+        if not own and not connection.connection_set and not stats.offset_table:
+            if problems:
+                # It may be known to a broker that could not be read.
+                raise NotFound(f"no broker that could be read has the group {group}", "; ".join(problems))
+            raise NotFound(f"the consumer group {group} does not exist", "Choose one from the list of consumer groups.")
+        members, reports, silent = await self._members(group, connection)
+        delays, late = await self._delays(group, stats)
+        queues = queue_rows(stats, delays, reports)
+        subscriptions = subscription_rows(reports)
+        summary = _summary(connection, stats, queues)
+        findings = find(connection, reports, queues, subscriptions)
+        tables: list[Table[Any]] = [
+            Table(
+                "queues",
+                QueueRow,
+                queues,
+                _queue_columns(group),
+                search=("topic", "broker", "client"),
+                sort="-lag",
+                empty="The group has no offsets: it has not consumed anything yet.",
+            ),
+            Table(
+                "members", MemberRow, members, _member_columns(group), sort="client", empty="No member is connected."
+            ),
+            Table(
+                "subscriptions",
+                SubscriptionRow,
+                subscriptions,
+                _SUBSCRIPTION_COLUMNS,
+                sort="topic",
+                empty="No member reports a subscription.",
+            ),
+            Table(
+                "settings",
+                SettingsRow,
+                settings_rows(own),
+                _SETTINGS_COLUMNS,
+                sort="broker",
+                empty="No broker has settings of the group.",
+            ),
+        ]
+        return View(
+            "Consumer group",
+            "groups/group.html",
+            {"group": group, "summary": summary, "findings": findings},
+            tables,
+            group,
+            [*problems, *silent, *late],
+        )
+
+    async def _members(
+        self, group: str, connection: ConsumerConnection
+    ) -> tuple[list[MemberRow], dict[str, ConsumerRunningInfo], list[str]]:
+        """The rows of the members, their reports by client id, and which members did not report."""
+        ids = sorted({one.client_id for one in connection.connection_set if one.client_id is not None})
+        answers = await self._reads.cluster.map(lambda client: self._reads.running(group, client), ids)
+        reports: dict[str, ConsumerRunningInfo] = {}
+        failures: dict[str, str] = {}
+        for client, answer in zip(ids, answers, strict=True):
+            if isinstance(answer, Exception):
+                failures[client] = str(answer)
+            else:
+                reports[client] = answer
+        rows = [
+            member_row(
+                one.client_id or "",
+                one.client_addr or "",
+                one.language.name,
+                version_text(one.version),
+                reports,
+                failures,
+            )
+            for one in connection.connection_set
+        ]
+        return rows, reports, [f"{client}: {failure}" for client, failure in failures.items()]
+
+    async def _delays(self, group: str, stats: ConsumeStats) -> tuple[dict[MessageQueue, int], list[str]]:
+        """How long the group's next messages have waited, and what could not be read."""
+        topics = sorted({queue.topic for queue in stats.offset_table})
+        answers = await self._reads.cluster.map(lambda topic: self._reads.delays(group, topic), topics)
+        delays: dict[MessageQueue, int] = {}
+        problems: list[str] = []
+        for topic, answer in zip(topics, answers, strict=True):
+            if isinstance(answer, Exception):
+                problems.append(f"{topic}: {answer}")
+            else:
+                delays.update(answer)
+        return delays, problems
+
+
+def member_row(
+    client: str,
+    address: str,
+    language: str,
+    version: str,
+    reports: Mapping[str, ConsumerRunningInfo],
+    failures: Mapping[str, str],
+) -> MemberRow:
+    """The row of a connected client, with what it reports about itself."""
+    report = reports.get(client)
+    if report is None:
+        return MemberRow(client, address, language, version, problem=failures.get(client, ""))
+    return MemberRow(
+        client,
+        address,
+        language,
+        version,
+        len(report.mq_table),
+        _number(report.properties.get("PROP_CONSUMER_START_TIMESTAMP")),
+    )
+
+
+def queue_rows(
+    stats: ConsumeStats, delays: Mapping[MessageQueue, int], reports: Mapping[str, ConsumerRunningInfo]
+) -> list[QueueRow]:
+    """The rows of the group's queues, in the order of topic, broker and queue."""
+    owners = {queue: client for client, report in sorted(reports.items()) for queue in report.mq_table}
+    return [
+        QueueRow(
+            queue.topic,
+            queue.broker_name,
+            queue.queue_id,
+            max(0, one.broker_offset - one.consumer_offset),
+            delays.get(queue),
+            one.consumer_offset,
+            one.broker_offset,
+            one.last_timestamp,
+            owners.get(queue),
+        )
+        for queue, one in sorted(stats.offset_table.items())
+    ]
+
+
+def subscription_rows(reports: Mapping[str, ConsumerRunningInfo]) -> list[SubscriptionRow]:
+    """The distinct subscriptions that members report, with those that have them."""
+    members: dict[tuple[str, str, str], list[str]] = {}
+    for client, report in sorted(reports.items()):
+        for one in report.subscription_set:
+            members.setdefault((one.topic, one.sub_string, one.expression_type or "TAG"), []).append(client)
+    return [
+        SubscriptionRow(topic, expression, kind, clients, len(clients) == len(reports))
+        for (topic, expression, kind), clients in sorted(members.items())
+    ]
+
+
+def settings_rows(settings: Settings) -> list[SettingsRow]:
+    """The group's settings, a row for each broker."""
+    return [
+        SettingsRow(
+            broker,
+            config.consume_enable,
+            config.consume_broadcast_enable,
+            config.consume_from_min_enable,
+            config.retry_queue_count,
+            config.retry_max_times,
+            config.broker_id,
+            config.which_broker_when_consume_slowly,
+            config.notify_consumer_ids_changed_enable,
+        )
+        for broker, config in sorted(settings.items())
+    ]
+
+
+def find(
+    connection: ConsumerConnection,
+    reports: Mapping[str, ConsumerRunningInfo],
+    queues: Sequence[QueueRow],
+    subscriptions: Sequence[SubscriptionRow],
+) -> list[Finding]:
+    """What an operator should look at."""
+    counts = Counter(one.client_id for one in connection.connection_set if one.client_id)
+    found = [
+        Finding(
+            "{count} connections use the client id {client}: they get the same queues and consume messages twice. "
+            "Give each instance its own id.",
+            {"count": count, "client": client},
+        )
+        for client, count in sorted(counts.items())
+        if count > 1
+    ]
+    topics = sorted({row.topic for row in subscriptions if not row.is_consistent})
+    if topics:
+        found.append(
+            Finding(
+                "The members' subscriptions to {topics} differ: some messages are lost. "
+                "Give all members the same subscriptions.",
+                {"topics": ", ".join(topics)},
+            )
+        )
+    is_complete = len(reports) == len(counts)
+    is_divided = connection.message_model is MessageModel.CLUSTERING
+    unread = [row for row in queues if row.client is None and not names.is_retry_topic(row.topic)]
+    if reports and is_complete and is_divided and unread:
+        found.append(
+            Finding(
+                "{count} queues have no reader, such as queue {queue} of {topic} at {broker}. "
+                "If this lasts longer than 20 s, check that the members subscribe to the topic and see all its brokers.",
+                {"count": len(unread), "queue": unread[0].queue, "topic": unread[0].topic, "broker": unread[0].broker},
+            )
+        )
+    return found
+
+
+def _summary(connection: ConsumerConnection, stats: ConsumeStats, queues: Sequence[QueueRow]) -> dict[str, Any]:
+    is_online = bool(connection.connection_set)
+    delays = [row.delay for row in queues if row.delay is not None]
+    return {
+        "state": ONLINE if is_online else OFFLINE,
+        "members": len(connection.connection_set),
+        "mode": MODES.get(connection.message_model or "") if is_online else None,
+        "type": TYPES.get(connection.consume_type or "") if is_online else None,
+        "lag": sum(row.lag for row in queues),
+        "delay": max(delays, default=None) if queues else 0,
+        "rate": stats.consume_tps,
+    }
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+def _queue_columns(group: str) -> tuple[Column[QueueRow], ...]:
+    return (
+        Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
+        Column("broker", "Broker"),
+        Column("queue", "Queue", Kind.NUMBER),
+        Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet."),
+        Column("delay", "Lag in time", Kind.DURATION, help="How long ago the group's next message was stored."),
+        Column(
+            "client",
+            "Read by",
+            link=lambda row: member_path(group, row.client) if row.client else None,
+            help="The member that reads the queue.",
+        ),
+        Column("consumer_offset", "Consumed to", Kind.NUMBER, help="The offset at which the group continues."),
+        Column("broker_offset", "Stored to", Kind.NUMBER, help="The offset of the next message that is stored."),
+        Column("consumed_at", "Last consumed message", Kind.TIME, help="When the message consumed last was stored."),
+    )
+
+
+def member_path(group: str, client: str) -> str:
+    """The page of a member."""
+    return path_of("groups", group, "members", client)
+
+
+def _member_columns(group: str) -> tuple[Column[MemberRow], ...]:
+    return (
+        Column("client", "Client id", link=lambda row: member_path(group, row.client) if row.client else None),
+        Column("address", "Address"),
+        Column("language", "Language"),
+        Column("version", "Version"),
+        Column("queues", "Queues", Kind.NUMBER, help="How many queues the member reads."),
+        Column("started", "Started", Kind.TIME),
+        Column("problem", "Problem"),
+    )
+
+
+_SUBSCRIPTION_COLUMNS: Final[tuple[Column[SubscriptionRow], ...]] = (
+    Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
+    Column("expression", "Expression"),
+    Column("type", "Type"),
+    Column(
+        "is_consistent", "In all members", Kind.YES_NO, help="All members of a group must have the same subscriptions."
+    ),
+    Column("members", "Members", Kind.LIST),
+)
+
+_SETTINGS_COLUMNS: Final[tuple[Column[SettingsRow], ...]] = (
+    Column("broker", "Broker"),
+    Column("is_enabled", "Enabled", Kind.YES_NO, help="Whether the group may consume."),
+    Column("may_broadcast", "Broadcasting allowed", Kind.YES_NO),
+    Column("starts_at_first", "From the first message allowed", Kind.YES_NO),
+    Column("retries", "Retries", Kind.NUMBER, help="How often a message is retried before it becomes a dead letter."),
+    Column("retry_queues", "Retry queues", Kind.NUMBER),
+    Column("broker_id", "Broker id", Kind.NUMBER, help="The broker from which members read: 0 is the master."),
+    Column("slow_broker_id", "Broker id when slow", Kind.NUMBER, help="The broker from which members far behind read."),
+    Column(
+        "notifies", "Notified of changes", Kind.YES_NO, help="Whether members are notified when members come or go."
+    ),
+)

@@ -1,0 +1,95 @@
+"""GroupReads: what pages about consumer groups read of the cluster."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final
+
+from headrace import Admin, BrokerError, RouteNotFound, SubscriptionGroupConfig
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
+from headrace.protocol.response_code import ResponseCode
+from web.cluster.cluster import Cluster
+from web.errors import QueryFailed
+
+_MEMBER_TIMEOUT_S: Final = 3.0
+# limit: a broker asks the member, which may hang; the rest of the page must not wait for it
+_MEMBER_FRESH_S: Final = 5.0
+
+Settings = dict[str, SubscriptionGroupConfig]
+"""A group's settings by the name of the broker."""
+
+
+class GroupReads:
+    """Reads groups, through the cluster's cache. Every call raises HeadraceError."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    async def settings(self) -> tuple[dict[str, Settings], list[str]]:
+        """The settings of all groups by name, and what could not be read. One request for each master."""
+        masters = await self.cluster.read(("masters",), lambda admin: admin.masters())
+        found: dict[str, Settings] = {}
+        problems: list[str] = []
+        answers = await self.cluster.map(self._settings_at, masters.values())
+        for (broker, address), answer in zip(masters.items(), answers, strict=True):
+            if isinstance(answer, Exception):
+                problems.append(f"{broker} ({address}): {answer}")
+            else:
+                for name, config in answer.items():
+                    found.setdefault(name, {})[broker] = config
+        if not found and problems:
+            raise QueryFailed(
+                "; ".join(problems), "Check that the brokers are running and reachable, then reload the page."
+            )
+        return found, problems
+
+    async def _settings_at(self, address: str) -> dict[str, SubscriptionGroupConfig]:
+        """The settings of the groups of one broker, by group."""
+        return await self.cluster.read(
+            ("group configs", address), lambda admin: admin.group_configs(address), fresh_s=5
+        )
+
+    async def members(self, group: str) -> ConsumerConnection:
+        """The connected members; without connections if there are none."""
+        return await self.cluster.read(("members", group), lambda admin: _members(admin.consumer_connection(group)))
+
+    async def progress(self, group: str) -> ConsumeStats:
+        """The offsets of all queues that the group consumes; without queues if it has never consumed."""
+        return await self.cluster.read(("progress", group), lambda admin: _progress(admin.consume_stats(group)))
+
+    async def delays(self, group: str, topic: str) -> dict[MessageQueue, int]:
+        """For each queue of a topic, how long ago the group's next message was stored, ms; 0 if there is none."""
+        spans = await self.cluster.read(
+            ("time span", topic, group), lambda admin: admin.consume_time_span(topic, group), fresh_s=5
+        )
+        return {span.message_queue: max(0, span.delay_time) for span in spans if span.message_queue is not None}
+
+    async def running(self, group: str, client: str, *, with_stacks: bool = False) -> ConsumerRunningInfo:
+        """What a member reports about itself. Raises QueryFailed if it does not answer."""
+
+        async def fetch(admin: Admin) -> ConsumerRunningInfo:
+            try:
+                async with asyncio.timeout(_MEMBER_TIMEOUT_S):
+                    return await admin.running_info(group, client, with_stacks=with_stacks)
+            except TimeoutError as error:
+                raise QueryFailed(f"the member {client} did not answer within {_MEMBER_TIMEOUT_S:g} s") from error
+
+        return await self.cluster.read(("running", group, client, with_stacks), fetch, fresh_s=_MEMBER_FRESH_S)
+
+
+async def _members(asked: Awaitable[ConsumerConnection]) -> ConsumerConnection:
+    try:
+        return await asked
+    except RouteNotFound:
+        return ConsumerConnection()  # no member has ever connected: brokers create the retry topic for the first one
+    except BrokerError as error:
+        if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+            raise
+        return ConsumerConnection()
+
+
+async def _progress(asked: Awaitable[ConsumeStats]) -> ConsumeStats:
+    try:
+        return await asked
+    except RouteNotFound:
+        return ConsumeStats()
