@@ -7,8 +7,10 @@ from urllib.parse import quote
 
 import pytest
 
+from headrace import Admin
 from support.client import Client, assert_exactly
 from support.console import Browser, RunningConsole
+from support.sdk import patient, run
 from support.servers import Server, wait_until
 
 
@@ -83,3 +85,75 @@ def test_unknown_group_is_not_found(browser: Browser) -> None:
     answer = browser.get("/groups/nobody-has-this")
     assert answer.status == 404
     assert "nobody-has-this" in answer.text
+
+
+def test_group_is_created_reset_copied_and_deleted(browser: Browser, server: Server, client: Client) -> None:
+    client.create_topic("PagedReset", 1)
+    client.send("PagedReset", 10)
+    client.await_pullable("PagedReset", 10)
+    group = "paged-reset"
+    made = browser.send("/new-group", {"name": group, "retries": "3"})
+    assert (made.status, made.headers.get("location")) == (303, f"/groups/{group}"), made.text
+    assert browser.send("/new-group", {"name": group}).status == 400
+
+    changed = browser.send(f"/groups/{group}/settings", {"retries": "5", "may_broadcast": "false"})
+    assert changed.status == 303, changed.text
+    (settings,) = read(browser, f"/groups/{group}")["settings"]["rows"]
+    assert (settings["retries"], settings["may_broadcast"], settings["is_enabled"]) == (5, False, True)
+
+    async def offset(of: str, store: int | None = None) -> int | None:
+        async with Admin(patient(server)) as admin:
+            (queue,) = await admin.subscribe_queues("PagedReset")
+            if store is not None:
+                await admin.update_consumer_offset(of, queue, store)
+            return await admin.consumer_offset(of, queue)
+
+    run(offset(group, 7))
+    preview = read(browser, f"/groups/{group}/reset?topic=PagedReset&to=start")
+    (row,) = preview["changes"]["rows"]
+    assert (row["stored_offset"], row["target_offset"], row["skipped"], preview["again"]) == (7, 0, -7, 7)
+    assert run(offset(group)) == 7, "a preview changes nothing"
+    for page in ("/groups", "/new-group", f"/groups/{group}", f"/groups/{group}/reset"):
+        assert browser.get(page).status == 200, page
+    confirm = browser.get(f"/groups/{group}/reset?topic=PagedReset&to=time&time=2026-01-01T00:00")
+    assert "0 messages would be skipped, 7 would be consumed again." in confirm.text
+    assert '<input type="hidden" name="time" value="2026-01-01T00:00">' in confirm.text
+
+    for form, expected in (
+        ({"to": "start"}, 0),
+        ({"to": "end"}, 10),
+        ({"to": "time", "time": "2026-01-01T00:00:00"}, 0),
+        ({"to": "offset", "offset": "4"}, 4),
+        ({"to": "offset", "offset": "99"}, 10),
+    ):
+        done = browser.send(f"/groups/{group}/reset", {"topic": "PagedReset", **form})
+        assert done.status == 303, done.text
+        assert run(offset(group)) == expected, form
+
+    run(offset("paged-source", 6))
+    done = browser.send(f"/groups/{group}/reset", {"topic": "PagedReset", "to": "group", "source": "paged-source"})
+    assert done.status == 303, done.text
+    assert run(offset(group)) == 6
+
+    refused = browser.send(f"/groups/{group}/delete", {"name": "another"})
+    assert refused.status == 400
+    assert "Type paged-reset to delete it." in refused.text
+    deleted = browser.send(f"/groups/{group}/delete", {"name": group})
+    assert (deleted.status, deleted.headers.get("location")) == (303, "/groups"), deleted.text
+    assert listed(browser, group) == {}
+
+
+def test_offsets_of_connected_members_are_not_reset_behind_their_back(browser: Browser, client: Client) -> None:
+    client.create_topic("PagedOnline", 1)
+    sent = client.send("PagedOnline", 5)
+    client.consume("paged-online", "PagedOnline")
+    try:
+        assert_exactly(client.receive("paged-online", 5), sent)
+        group = "paged-online-group"
+        form = {"topic": "PagedOnline", "to": "offset", "offset": "1"}
+        refused = browser.send(f"/groups/{group}/reset", form)
+        assert refused.status == 400, refused.text
+        assert "connected members" in refused.text
+        assert browser.send(f"/groups/{group}/delete", {"name": group}).status == 400
+    finally:
+        client.stop("paged-online")

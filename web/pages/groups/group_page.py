@@ -14,6 +14,7 @@ from headrace.protocol.version import version_text
 from web.errors import NotFound
 from web.pages.groups.group_list import MODES, OFFLINE, ONLINE
 from web.pages.groups.group_reads import GroupReads, Settings
+from web.pages.groups.group_settings import form_of
 from web.paths import path_of
 from web.routes import View, Visit
 from web.tables.table import Column, Kind, Table
@@ -141,7 +142,7 @@ class GroupPage:
         return View(
             "Consumer group",
             "groups/group.html",
-            {"group": group, "summary": summary, "findings": findings},
+            {"group": group, "summary": summary, "findings": findings, "form": form_of(own)},
             tables,
             group,
             [*problems, *silent, *late],

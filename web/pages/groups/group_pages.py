@@ -4,8 +4,10 @@ from web.cluster.cluster import Cluster
 from web.pages.groups.group_list import GroupList
 from web.pages.groups.group_page import GroupPage
 from web.pages.groups.group_reads import GroupReads
+from web.pages.groups.group_settings import Deletion, GroupSettings, NewGroup, SettingsForm
 from web.pages.groups.member_page import MemberPage
-from web.routes import Query, Route
+from web.pages.groups.resets import Reset, Resets
+from web.routes import Access, Change, Query, Route
 
 SECTION = "Consumer"
 
@@ -18,9 +20,30 @@ class GroupPages:
 
     def routes(self) -> list[Route]:
         """What it serves."""
-        member = "/groups/<group:str>/members/<client:str>"
+        group = "/groups/<group:str>"
+        settings, resets = GroupSettings(self._reads), Resets(self._reads)
         return [
             Query("/groups", GroupList(self._reads).show, "List the consumer groups.", menu=SECTION, shortcut="c"),
-            Query("/groups/<group:str>", GroupPage(self._reads).show, "Show a consumer group.", section=SECTION),
-            Query(member, MemberPage(self._reads).show, "Show a member of a group.", section=SECTION),
+            Query(group, GroupPage(self._reads).show, "Show a consumer group.", section=SECTION),
+            Query(
+                f"{group}/members/<client:str>",
+                MemberPage(self._reads).show,
+                "Show a member of a group.",
+                section=SECTION,
+            ),
+            Query(
+                "/new-group", settings.show_new, "Show the settings of a new group.", Access.OPERATOR, section=SECTION
+            ),
+            Change(
+                "/new-group",
+                NewGroup,
+                settings.create,
+                "group.create",
+                "Create a consumer group.",
+                subject=lambda _visit, form: form.name,
+            ),
+            Change(f"{group}/settings", SettingsForm, settings.change, "group.change", "Change a group's settings."),
+            Change(f"{group}/delete", Deletion, settings.delete, "group.delete", "Delete a consumer group."),
+            Query(f"{group}/reset", resets.show, "Preview a reset of offsets.", section=SECTION),
+            Change(f"{group}/reset", Reset, resets.run, "group.reset", "Reset a group's offsets."),
         ]

@@ -1,0 +1,120 @@
+"""Resets of offsets over an Admin that answers from tables."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from headrace import OffsetChange
+from headrace.client.settings import ClientConfig
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.bodies import ConsumerConnection
+from headrace.protocol.bodies.connections import Connection
+from web.cluster.cluster import Cluster
+from web.errors import Invalid
+from web.pages.groups.group_reads import GroupReads
+from web.pages.groups.resets import Reset, Resets, parse_time
+from web.routes import Access, Outcome, Visit
+
+QUEUES = [MessageQueue("Orders", "broker-a", at) for at in range(2)]
+
+
+class Answers:
+    """Stands for the Admin: two queues, the offsets of two groups."""
+
+    def __init__(self) -> None:
+        self.offsets = {("billing", QUEUES[0]): 5, ("audit", QUEUES[1]): 8}
+        self.connection = ConsumerConnection()
+
+    async def preview_reset(self, group: str, _topic: str, moment: int) -> list[OffsetChange]:
+        target = 10 if moment == -1 else 2
+        return [OffsetChange(queue, 2, 10, self.offsets.get((group, queue)), target) for queue in QUEUES]
+
+    async def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        self.offsets[group, queue] = offset
+
+    async def consumer_connection(self, _group: str) -> ConsumerConnection:
+        return self.connection
+
+
+def carry_out(answers: Answers, reset: Reset) -> Outcome:
+    cluster = Cluster(ClientConfig("127.0.0.1:1"))
+    stand_in: Any = answers
+    cluster.admin = stand_in
+    visit = Visit("ann", Access.OPERATOR, "", {"group": "billing"})
+
+    async def main() -> Outcome:
+        return await Resets(GroupReads(cluster)).run(visit, reset)
+
+    return asyncio.run(main())
+
+
+def test_outcome_has_the_offsets_before_and_after_for_the_audit_log() -> None:
+    outcome = carry_out(Answers(), Reset("Orders", "offset", offset=4))
+    assert outcome.before == {"Orders broker-a 0": 5, "Orders broker-a 1": None}
+    assert outcome.after == {"Orders broker-a 0": 4, "Orders broker-a 1": 4}
+
+
+def test_offset_of_one_queue_is_reset_within_its_bounds() -> None:
+    answers = Answers()
+    carry_out(answers, Reset("Orders", "offset", offset=0, broker="broker-a", queue=1))
+    assert answers.offsets["billing", QUEUES[1]] == 2
+    assert answers.offsets["billing", QUEUES[0]] == 5
+
+
+def test_offsets_are_copied_for_the_queues_that_the_other_group_has() -> None:
+    answers = Answers()
+    outcome = carry_out(answers, Reset("Orders", "group", source="audit"))
+    assert outcome.after == {"Orders broker-a 1": 8}
+    assert answers.offsets["billing", QUEUES[0]] == 5
+
+
+@pytest.mark.parametrize(
+    ("reset", "cause"),
+    [
+        (Reset("Orders", "offset"), "the offset is missing"),
+        (Reset("Orders", "offset", offset=4, queue=1), "a queue is given by its broker and its number"),
+        (Reset("Orders", "offset", offset=4, broker="broker-a", queue=9), "has no queue 9"),
+        (Reset("Orders", "group"), "the other group is missing"),
+        (Reset("Orders", "group", source="billing"), "the other group is missing"),
+        (Reset("Orders", "group", source="nobody"), "the group nobody has no offsets"),
+        (Reset("Orders", "time", time="soon"), "'soon' is not a time"),
+    ],
+)
+def test_invalid_reset_changes_nothing(reset: Reset, cause: str) -> None:
+    answers = Answers()
+    before = dict(answers.offsets)
+    with pytest.raises(Invalid, match=cause):
+        carry_out(answers, reset)
+    assert answers.offsets == before
+
+
+def test_stored_offsets_of_a_group_with_connected_members_are_not_changed() -> None:
+    answers = Answers()
+    answers.connection.connection_set.append(Connection("one", "10.0.0.1:4"))
+    before = dict(answers.offsets)
+    with pytest.raises(Invalid, match="1 connected members"):
+        carry_out(answers, Reset("Orders", "offset", offset=4))
+    assert answers.offsets == before
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("2026-11-23T09:00", 1_795_424_400_000),
+        ("2026-11-23T09:00:00", 1_795_424_400_000),
+        ("2026-11-23T17:00:00+08:00", 1_795_424_400_000),
+        ("2026-11-23T09:00:00Z", 1_795_424_400_000),
+        ("1795424400000", 1_795_424_400_000),
+        ("1969-01-01T00:00:00", 0),
+    ],
+)
+def test_times_are_utc_unless_they_have_a_zone(text: str, milliseconds: int) -> None:
+    assert parse_time(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "nine o'clock", "9" * 5000, "²", "0001-01-01T00:00:00+23:59:99"])
+def test_invalid_time_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        parse_time(text)
+    assert "2026-11-23T09:00:00" in caught.value.advice

@@ -1,0 +1,195 @@
+"""Resets of a group's offsets: what would change, and the change itself."""
+
+import datetime as dt
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from headrace import LATEST, OffsetChange
+from headrace.model.message_queue import MessageQueue
+from web.errors import Invalid
+from web.pages.groups.group_reads import GroupReads
+from web.paths import path_of
+from web.routes import Outcome, View, Visit
+from web.tables.table import Column, Kind, Table
+
+Where = Literal["time", "start", "end", "offset", "group"]
+_NOTICED: Final = frozenset({"time", "start", "end"})
+"""Resets of which brokers notify connected members; the others only change what is stored."""
+_MOST: Final = (1 << 63) - 1
+
+
+class Reset(msgspec.Struct, frozen=True):
+    """Where a group's offsets of a topic are reset to."""
+
+    topic: str
+    to: Where = "time"
+    time: str = ""
+    """For `time`: ISO 8601 in UTC unless it has a zone, or ms since 1970."""
+    offset: Annotated[int, msgspec.Meta(ge=0, le=_MOST)] | None = None
+    """For `offset`, of all queues or one."""
+    broker: str = ""
+    queue: Annotated[int, msgspec.Meta(ge=0, le=1 << 31)] | None = None
+    """For `offset`: one queue, of `broker`; None: all."""
+    source: str = ""
+    """For `group`: the group whose offsets are copied."""
+
+
+class ChangeRow(msgspec.Struct, frozen=True):
+    """One queue in a preview."""
+
+    broker: str
+    queue: int
+    stored_offset: int | None
+    target_offset: int
+    skipped: int
+    """Messages that the group would not receive; negative: that it would receive again."""
+    min_offset: int
+    max_offset: int
+
+
+_COLUMNS: Final[tuple[Column[ChangeRow], ...]] = (
+    Column("broker", "Broker"),
+    Column("queue", "Queue", Kind.NUMBER),
+    Column("stored_offset", "Offset now", Kind.NUMBER),
+    Column("target_offset", "Offset after", Kind.NUMBER),
+    Column(
+        "skipped",
+        "Skipped",
+        Kind.NUMBER,
+        help="Messages that the group would not receive; negative: would receive again.",
+    ),
+    Column("min_offset", "First stored", Kind.NUMBER),
+    Column("max_offset", "Stored to", Kind.NUMBER),
+)
+
+
+class Resets:
+    """Previews and carries out resets."""
+
+    def __init__(self, reads: GroupReads) -> None:
+        self._reads = reads
+
+    async def show(self, visit: Visit) -> View:
+        """The form, and the preview if a topic is given. Changes nothing."""
+        group = visit.path["group"]
+        stats = await self._reads.progress(group)
+        topics = sorted({queue.topic for queue in stats.offset_table})
+        data = {"group": group, "topics": topics, "reset": {}, "skipped": 0, "again": 0, "members": 0, "moment": None}
+        if not visit.arguments.get("topic"):
+            return View("Reset offsets", "groups/reset.html", data, subject=group)
+        reset = _from_arguments(visit)
+        changes = await self.plan(group, reset)
+        members = await self._reads.members(group)
+        rows = [
+            ChangeRow(
+                one.queue.broker_name,
+                one.queue.queue_id,
+                one.stored_offset,
+                one.target_offset,
+                one.skipped,
+                one.min_offset,
+                one.max_offset,
+            )
+            for one in changes
+        ]
+        data |= {
+            "reset": {key: value for key, value in msgspec.to_builtins(reset).items() if value not in {None, ""}},
+            "skipped": sum(max(0, row.skipped) for row in rows),
+            "again": sum(max(0, -row.skipped) for row in rows),
+            "members": len(members.connection_set),
+            "moment": parse_time(reset.time) if reset.to == "time" else None,
+        }
+        table = Table("changes", ChangeRow, rows, _COLUMNS, sort="queue", empty="No queue would change.")
+        return View("Reset offsets", "groups/reset.html", data, [table], group)
+
+    async def plan(self, group: str, reset: Reset) -> list[OffsetChange]:
+        """What the reset would change, a queue each. Raises Invalid, HeadraceError."""
+        cluster = self._reads.cluster
+
+        async def preview(of: str, moment: int) -> list[OffsetChange]:
+            key = ("reset", of, reset.topic, moment)
+            return await cluster.read(key, lambda admin: admin.preview_reset(of, reset.topic, moment), fresh_s=0)
+
+        if reset.to in _NOTICED:
+            return await preview(group, _moment(reset))
+        now = await preview(group, LATEST)
+        if reset.to == "offset":
+            if reset.offset is None:
+                raise Invalid("the offset is missing", "Enter the offset at which the group is to continue.")
+            if bool(reset.broker) != (reset.queue is not None):
+                raise Invalid("a queue is given by its broker and its number", "Enter both, or neither for all queues.")
+            chosen = [
+                one
+                for one in now
+                if reset.queue is None or (one.queue.broker_name, one.queue.queue_id) == (reset.broker, reset.queue)
+            ]
+            if not chosen:
+                raise Invalid(f"the topic {reset.topic} has no queue {reset.queue} at the broker {reset.broker}")
+            return [_moved(one, reset.offset) for one in chosen]
+        if not reset.source or reset.source == group:
+            raise Invalid("the other group is missing", "Enter the group whose offsets are to be copied.")
+        offsets = {one.queue: one.stored_offset for one in await preview(reset.source, LATEST)}
+        copied = [(one, offset) for one in now if (offset := offsets.get(one.queue)) is not None]
+        if not copied:
+            raise Invalid(f"the group {reset.source} has no offsets of the topic {reset.topic}")
+        return [_moved(one, offset) for one, offset in copied]
+
+    async def run(self, visit: Visit, reset: Reset) -> Outcome:
+        """Carries a reset out. Raises Invalid, HeadraceError."""
+        group = visit.path["group"]
+        admin = self._reads.cluster.admin
+        changes = await self.plan(group, reset)
+        if reset.to in _NOTICED:
+            after = await admin.reset_offsets(group, reset.topic, _moment(reset))
+        else:
+            members = await self._reads.members(group)
+            if members.connection_set:
+                raise Invalid(
+                    f"the group {group} has {len(members.connection_set)} connected members, which would overwrite the offsets",
+                    "Stop its members first, or reset by time.",
+                )
+            after = {}
+            for one in changes:
+                await admin.update_consumer_offset(group, one.queue, one.target_offset)
+                after[one.queue] = one.target_offset
+        return Outcome(
+            "The offsets of {count} queues were reset. Connected members continue there after about ten seconds.",
+            {"count": len(after)},
+            path_of("groups", group),
+            {_name(one.queue): one.stored_offset for one in changes},
+            {_name(queue): offset for queue, offset in sorted(after.items())},
+        )
+
+
+def parse_time(text: str) -> int:
+    """Ms since 1970 of ISO 8601 (UTC unless it has a zone) or of a number of ms. Raises Invalid."""
+    if text.isascii() and text.isdecimal() and len(text) <= 14:
+        return int(text)
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Invalid(f"{text[:80]!r} is not a time", "Enter a time such as 2026-11-23T09:00:00, in UTC.") from error
+    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000))
+
+
+def _from_arguments(visit: Visit) -> Reset:
+    given = {key: value.strip() for key, value in visit.arguments.items() if value.strip()}
+    try:
+        return msgspec.convert(given, Reset, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"the address is invalid: {error}") from error
+
+
+def _moment(reset: Reset) -> int:
+    return {"start": 0, "end": LATEST}.get(reset.to, 0) if reset.to != "time" else parse_time(reset.time)
+
+
+def _moved(one: OffsetChange, offset: int) -> OffsetChange:
+    """The change with another target, within the queue's bounds."""
+    target = min(max(offset, one.min_offset), one.max_offset)
+    return OffsetChange(one.queue, one.min_offset, one.max_offset, one.stored_offset, target)
+
+
+def _name(queue: MessageQueue) -> str:
+    return f"{queue.topic} {queue.broker_name} {queue.queue_id}"
