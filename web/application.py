@@ -28,7 +28,9 @@ from web.history.history_routes import HistoryRoutes
 from web.history.recorder import Recorder
 from web.metrics.metrics_routes import MetricsRoutes
 from web.pages.groups.group_pages import GroupPages
+from web.pages.overview import OverviewPages
 from web.pages.topics import TopicPages
+from web.pages.users import UserPages
 from web.routes import Query, Route
 from web.sampling.own_appliance import OwnAppliance
 from web.sampling.sampler import Sampler
@@ -86,21 +88,25 @@ def make_console(settings: ConsoleSettings) -> Console:
     sampler = Sampler(cluster.admin, own)
     history = open_history(settings.folder / "history.db")
     recorder = Recorder(sampler, history)
+    sessions = Sessions(database, _now_ms)
+    limits = LoginLimits(_now_ms)
 
     declared: list[Route] = [
         *HealthRoutes(sampler, own, settings.cluster.name_server_list).routes(),
         *MetricsRoutes(sampler, settings.folder / "metrics-token").routes(),
         *HistoryRoutes(history).routes(),
+        *OverviewPages(cluster, own).routes(),
         *TopicPages(cluster).routes(),
         *GroupPages(cluster).routes(),
+        *UserPages(users, sessions, audit, limits).routes(),
     ]
 
     menu = [route for route in declared if isinstance(route, Query) and route.menu]
     proxies = Proxies(parse_networks("consoleTrustedProxies", config.console_trusted_proxies))
-    visitors = Visitors(Sessions(database, _now_ms), proxies, base_path)
+    visitors = Visitors(sessions, proxies, base_path)
     cluster_name = ";".join(settings.cluster.name_server_list)
     pages = PageRenderer(Templates(base_path), visitors, menu, base_path, cluster_name)
-    login = LoginPages(pages, users, audit, LoginLimits(_now_ms), first_login)
+    login = LoginPages(pages, users, audit, limits, first_login)
     app = _make_app()
     Dispatcher(app, [*static_files(), *login.routes(), *declared], pages, audit, cluster.forget)
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from headrace import Admin
+from headrace import Admin, Producer
 from headrace.client.settings import ClientConfig
 
 T = TypeVar("T")
 K = TypeVar("K")
 
+PRODUCER_GROUP: Final = "headrace_console"
 FRESH_S: Final = 2.0
 """How long an answer is shared, unless the caller says otherwise."""
 _CONCURRENCY: Final = 16  # limit: admin requests in progress; a broker answers thousands a second
@@ -34,6 +35,8 @@ class Cluster:
     def __init__(self, config: ClientConfig) -> None:
         self.admin = Admin(config)
         self.config = config
+        self._producer: Producer | None = None
+        self._producer_starts = asyncio.Lock()
         self._answers: dict[tuple[Any, ...], _Answer] = {}
         self._room = asyncio.Semaphore(_CONCURRENCY)
 
@@ -46,6 +49,8 @@ class Cluster:
     ) -> None:
         for answer in self._answers.values():
             answer.task.cancel()
+        if self._producer is not None:
+            await self._producer.close()
         await self.admin.close()
 
     async def read(self, key: tuple[Any, ...], fetch: Callable[[Admin], Awaitable[T]], fresh_s: float = FRESH_S) -> T:
@@ -71,6 +76,13 @@ class Cluster:
             if isinstance(answer, BaseException) and not isinstance(answer, Exception):
                 raise answer
         return [answer for answer in answers if not isinstance(answer, BaseException) or isinstance(answer, Exception)]
+
+    async def producer(self) -> Producer:
+        """The producer for messages that users send; it starts with the first one."""
+        async with self._producer_starts:
+            if self._producer is None:
+                self._producer = await Producer(PRODUCER_GROUP, self.config).start()
+        return self._producer
 
     def forget(self) -> None:
         """Forget all answers: something was changed, and the next page must show it."""

@@ -1,16 +1,21 @@
-"""Topics: the list."""
+"""Topics: the list, one topic with its queues and consumer groups, and how to create, change and delete them and send a message."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from headrace.model.permission import permission_text
+from headrace import Message, MessageInvalid
+from headrace.errors import ConfigError
+from headrace.model import names
+from headrace.model.permission import READ, WRITE, permission_text
 from headrace.model.topic_config import TopicConfig
 from web.cluster.cluster import Cluster
 from web.cluster.topic_kinds import DEAD_LETTER, NORMAL, RETRY, SYSTEM, topic_kind
+from web.cluster.topic_reader import TopicReader, lag_of
+from web.errors import Invalid, NotFound
 from web.paths import path_of
-from web.routes import Query, Route, View, Visit
+from web.routes import Change, Outcome, Query, Route, View, Visit
 from web.tables.table import Choice, Column, Kind, Table
 
 KINDS: Final = Choice(
@@ -18,6 +23,9 @@ KINDS: Final = Choice(
     "Kind",
     ((NORMAL, "Normal"), (RETRY, "Retry"), (DEAD_LETTER, "Dead letters"), (SYSTEM, "System"), ("all", "All")),
 )
+_PERMISSIONS: Final = {"RW": READ | WRITE, "R": READ, "W": WRITE}
+_MOST_QUEUES: Final = 1_024
+_MENU: Final = "Topic"
 
 
 class TopicRow(msgspec.Struct, frozen=True):
@@ -32,15 +40,80 @@ class TopicRow(msgspec.Struct, frozen=True):
     brokers: list[str]
     messages: int | None = None
     last_write: int | None = None
-    groups: list[str] | None = None
+    groups: dict[str, int] | None = None
+    """The consumer groups with stored offsets, and how many messages each is behind."""
     problem: str = ""
     """Why the enriched fields are missing."""
 
 
-def _columns() -> tuple[Column[TopicRow], ...]:
+class QueueRow(msgspec.Struct, frozen=True):
+    """One queue."""
+
+    broker: str
+    queue: int
+    min_offset: int
+    max_offset: int
+    messages: int
+    last_write: int
+
+
+class TopicGroupRow(msgspec.Struct, frozen=True):
+    """A consumer group of the topic."""
+
+    group: str
+    lag: int
+    queues: int
+
+
+class BrokerRow(msgspec.Struct, frozen=True):
+    """The topic's settings at one broker."""
+
+    broker: str
+    address: str
+    read_queues: int
+    write_queues: int
+    permission: str
+
+
+class TopicForm(msgspec.Struct, forbid_unknown_fields=True):
+    """The settings of a topic. `broker`: the name of one, or empty for all masters."""
+
+    topic: str
+    read_queues: int = 8
+    write_queues: int = 8
+    permission: str = "RW"
+    broker: str = ""
+
+
+class TopicSettingsForm(msgspec.Struct, forbid_unknown_fields=True):
+    """New settings of a topic that exists."""
+
+    read_queues: int
+    write_queues: int
+    permission: str
+    broker: str = ""
+
+
+class DeleteTopicForm(msgspec.Struct, forbid_unknown_fields=True):
+    """`confirm`: the topic's name, typed again."""
+
+    confirm: str
+
+
+class SendForm(msgspec.Struct, forbid_unknown_fields=True):
+    """A message. `properties`: one `name=value` a line."""
+
+    body: str
+    tags: str = ""
+    keys: str = ""
+    properties: str = ""
+    delay_level: int = 0
+
+
+def _list_columns() -> tuple[Column[TopicRow], ...]:
     return (
         Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
-        Column("kind", "Kind"),
+        Column("kind", "Kind", is_word=True),
         Column("write_queues", "Write queues", Kind.NUMBER),
         Column("read_queues", "Read queues", Kind.NUMBER),
         Column(
@@ -51,9 +124,35 @@ def _columns() -> tuple[Column[TopicRow], ...]:
         Column("brokers", "Brokers", Kind.LIST),
         Column("messages", "Messages", Kind.NUMBER, is_enriched=True, help="Stored messages in all queues."),
         Column("last_write", "Last message", Kind.TIME, is_enriched=True),
-        Column("groups", "Consumer groups", Kind.LIST, is_enriched=True),
-        Column("problem", "Problem", is_enriched=True),
+        Column(
+            "groups",
+            "Consumer groups (lag)",
+            Kind.LIST,
+            is_enriched=True,
+            help="Groups with stored offsets, and how many messages each is behind.",
+            links=lambda row: [
+                (f"{group} ({lag:,})", path_of("groups", group)) for group, lag in (row.groups or {}).items()
+            ],
+        ),
+        Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
     )
+
+
+_QUEUE_COLUMNS: Final[tuple[Column[QueueRow], ...]] = (
+    Column("broker", "Broker"),
+    Column("queue", "Queue", Kind.NUMBER),
+    Column("min_offset", "First offset", Kind.NUMBER),
+    Column("max_offset", "Next offset", Kind.NUMBER),
+    Column("messages", "Messages", Kind.NUMBER),
+    Column("last_write", "Last message", Kind.TIME),
+)
+_BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
+    Column("broker", "Broker"),
+    Column("address", "Address"),
+    Column("write_queues", "Write queues", Kind.NUMBER),
+    Column("read_queues", "Read queues", Kind.NUMBER),
+    Column("permission", "Permission"),
+)
 
 
 class TopicPages:
@@ -61,25 +160,33 @@ class TopicPages:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._reader = TopicReader(cluster)
 
     def routes(self) -> list[Route]:
         """What it serves."""
         return [
-            Query("/topics", self.list_topics, "List the topics.", menu="Topic", shortcut="t"),
+            Query("/topics", self.list_topics, "List the topics.", menu=_MENU, shortcut="t"),
+            Query("/topics/<topic:str>", self.show_topic, "Show a topic, its queues and its groups.", section=_MENU),
+            Change(
+                "/topics", TopicForm, self.create, "topic.create", "Create a topic.", subject=lambda _, form: form.topic
+            ),
+            Change("/topics/<topic:str>", TopicSettingsForm, self.update, "topic.update", "Change a topic's settings."),
+            Change("/topics/<topic:str>/delete", DeleteTopicForm, self.delete, "topic.delete", "Delete a topic."),
+            Change("/topics/<topic:str>/messages", SendForm, self.send, "message.send", "Send a message."),
         ]
+
+    # ---- queries
 
     async def list_topics(self, _visit: Visit) -> View:
         """All topics of the cluster."""
-        names = await self._cluster.read(("topics",), lambda admin: admin.topics())
-        system = await self._cluster.read(("system topics",), lambda admin: admin.system_topics(), fresh_s=60)
-        configs, problems = await self._configs()
-        system_names = frozenset(system)
-        rows = [_row(name, system_names, configs.get(name, {})) for name in names]
+        topics = await self._reader.names()
+        system = await self._reader.system_names()
+        configs = await self._reader.configs()
         table = Table(
             "topics",
             TopicRow,
-            rows,
-            _columns(),
+            [_row(topic, system, configs.by_topic.get(topic, {})) for topic in topics],
+            _list_columns(),
             search=("topic", "brokers"),
             choices=(KINDS,),
             choose=_is_of_kind,
@@ -87,51 +194,186 @@ class TopicPages:
             enrich=self._add_statistics,
             empty="The cluster has no topics.",
         )
-        return View("Topics", "topics/list.html", tables=[table], problems=problems)
+        brokers = sorted(await self._reader.masters())
+        return View("Topics", "topics/list.html", {"brokers": brokers}, [table], problems=configs.problems)
 
-    async def _configs(self) -> tuple[dict[str, dict[str, TopicConfig]], list[str]]:
-        """The settings of each topic by broker, and what could not be read. One request for each master."""
-        masters = await self._cluster.read(("masters",), lambda admin: admin.masters())
-        found: dict[str, dict[str, TopicConfig]] = {}
-        problems: list[str] = []
-        answers = await self._cluster.map(self._configs_of, masters.values())
-        for (broker, address), answer in zip(masters.items(), answers, strict=True):
-            if isinstance(answer, Exception):
-                problems.append(f"{broker} ({address}): {answer}")
-            else:
-                for name, config in answer.items():
-                    found.setdefault(name, {})[broker] = config
-        return found, problems
-
-    async def _configs_of(self, address: str) -> dict[str, TopicConfig]:
-        return await self._cluster.read(("topic configs", address), lambda admin: admin.topic_configs(address))
+    async def show_topic(self, visit: Visit) -> View:
+        """One topic."""
+        topic = visit.path["topic"]
+        configs = await self._reader.configs()
+        own = configs.by_topic.get(topic, {})
+        if not own and topic not in await self._reader.names():
+            raise NotFound(f"the topic {topic} does not exist", "Check its name in the list of topics.")
+        kind = topic_kind(topic, await self._reader.system_names())
+        masters = await self._reader.masters()
+        stats = await self._reader.statistics(topic)
+        offsets = await self._reader.group_offsets()
+        queues = [
+            QueueRow(
+                queue.broker_name,
+                queue.queue_id,
+                one.min_offset,
+                one.max_offset,
+                one.max_offset - one.min_offset,
+                one.last_update_timestamp,
+            )
+            for queue, one in sorted(stats.offset_table.items())
+        ]
+        groups = [
+            TopicGroupRow(group, lag_of(stats.offset_table, of_group), len(of_group))
+            for group, of_group in sorted(offsets.by_topic.get(topic, {}).items())
+        ]
+        brokers = [
+            BrokerRow(
+                broker,
+                masters.get(broker, ""),
+                config.read_queue_count,
+                config.write_queue_count,
+                permission_text(config.permission),
+            )
+            for broker, config in sorted(own.items())
+        ]
+        group_columns: tuple[Column[TopicGroupRow], ...] = (
+            Column("group", "Consumer group", link=lambda row: path_of("groups", row.group)),
+            Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet."),
+            Column("queues", "Queues", Kind.NUMBER),
+        )
+        current = next(iter(own.values()), TopicConfig(topic))
+        data = {
+            "topic": topic,
+            "kind": kind,
+            "messages": sum(row.messages for row in queues),
+            "settings": _settings(current),
+            "brokers_with_topic": sorted(own),
+            "is_sendable": topic not in names.FORBIDDEN_TO_SEND and kind != DEAD_LETTER,
+            "is_changeable": kind != SYSTEM,
+        }
+        tables: list[Table[Any]] = [
+            Table("queues", QueueRow, queues, _QUEUE_COLUMNS, empty="The topic has no queues."),
+            Table(
+                "groups",
+                TopicGroupRow,
+                groups,
+                group_columns,
+                sort="-lag",
+                empty="No consumer group has stored offsets.",
+            ),
+            Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, empty="No broker has settings of the topic."),
+        ]
+        return View("Topic", "topics/show.html", data, tables, topic, [*configs.problems, *offsets.problems])
 
     async def _add_statistics(self, rows: Sequence[TopicRow]) -> Sequence[TopicRow]:
-        answers = await self._cluster.map(self._statistics_of, [row.topic for row in rows])
-        return [
-            msgspec.structs.replace(row, problem=str(answer))
-            if isinstance(answer, Exception)
-            else msgspec.structs.replace(row, messages=answer[0], last_write=answer[1], groups=answer[2])
-            for row, answer in zip(rows, answers, strict=True)
-        ]
+        """Two requests for each broker and one for each row and broker."""
+        offsets = await self._reader.group_offsets()
+        answers = await self._cluster.map(self._reader.statistics, [row.topic for row in rows])
+        enriched: list[TopicRow] = []
+        for row, answer in zip(rows, answers, strict=True):
+            if isinstance(answer, Exception):
+                enriched.append(msgspec.structs.replace(row, problem=str(answer)))
+                continue
+            queues = answer.offset_table
+            groups = offsets.by_topic.get(row.topic, {})
+            enriched.append(
+                msgspec.structs.replace(
+                    row,
+                    messages=sum(queue.max_offset - queue.min_offset for queue in queues.values()),
+                    last_write=max((queue.last_update_timestamp for queue in queues.values()), default=0),
+                    groups={group: lag_of(queues, groups[group]) for group in sorted(groups)},
+                    problem="; ".join(offsets.problems),
+                )
+            )
+        return enriched
 
-    async def _statistics_of(self, topic: str) -> tuple[int, int, list[str]]:
-        """Stored messages, the time of the last write, and the groups of a topic."""
-        stats = await self._cluster.read(("topic stats", topic), lambda admin: admin.topic_stats(topic))
-        groups = await self._cluster.read(("topic groups", topic), lambda admin: admin.topic_groups(topic))
-        queues = stats.offset_table.values()
-        return (
-            sum(queue.max_offset - queue.min_offset for queue in queues),
-            max((queue.last_update_timestamp for queue in queues), default=0),
-            groups,
+    # ---- changes
+
+    async def create(self, _visit: Visit, form: TopicForm) -> Outcome:
+        """Creates a topic; one that exists is an error, because this would replace its settings."""
+        if form.topic in await self._reader.names():
+            raise Invalid(f"the topic {form.topic} exists already", "Change its settings on its own page.")
+        config = _config(form.topic, form)
+        await self._put(config, form.broker)
+        return Outcome(
+            "The topic {topic} was created.",
+            {"topic": form.topic},
+            path_of("topics", form.topic),
+            after={**_settings(config), "broker": form.broker},
         )
 
+    async def update(self, visit: Visit, form: TopicSettingsForm) -> Outcome:
+        """Replaces a topic's settings."""
+        topic = visit.path["topic"]
+        before = (await self._reader.configs()).by_topic.get(topic, {})
+        if not before:
+            raise NotFound(f"the topic {topic} does not exist")
+        config = _config(topic, form)
+        targets = [form.broker] if form.broker else sorted(before)
+        for broker in targets:
+            await self._put(config, broker)
+        return Outcome(
+            "The settings of the topic {topic} were changed.",
+            {"topic": topic},
+            path_of("topics", topic),
+            before={broker: _settings(before[broker]) for broker in targets if broker in before},
+            after=dict.fromkeys(targets, _settings(config)),
+        )
 
-def _row(name: str, system: frozenset[str], configs: Mapping[str, TopicConfig]) -> TopicRow:
+    async def delete(self, visit: Visit, form: DeleteTopicForm) -> Outcome:
+        """Deletes a topic with its messages."""
+        topic = visit.path["topic"]
+        if form.confirm != topic:
+            raise Invalid(f"the name typed is {form.confirm[:200]!r}, the topic is {topic}", "Type the topic's name.")
+        before = (await self._reader.configs()).by_topic.get(topic, {})
+        if topic_kind(topic, await self._reader.system_names()) == SYSTEM:
+            raise Invalid(f"the topic {topic} is RocketMQ's own and cannot be deleted")
+        await self._cluster.admin.delete_topic(topic)
+        return Outcome(
+            "The topic {topic} was deleted.",
+            {"topic": topic},
+            "/topics",
+            before={broker: _settings(config) for broker, config in before.items()},
+        )
+
+    async def send(self, visit: Visit, form: SendForm) -> Outcome:
+        """Sends a message."""
+        topic = visit.path["topic"]
+        try:
+            message = Message(
+                topic,
+                form.body,
+                form.tags or None,
+                form.keys or None,
+                properties=_properties(form.properties),
+                delay_level=form.delay_level,
+            )
+            result = await (await self._cluster.producer()).send(message)
+        except (MessageInvalid, ConfigError) as error:
+            raise Invalid(str(error)) from error
+        return Outcome(
+            "The message {id} was stored in queue {queue} at offset {offset}.",
+            {
+                "id": result.message_id,
+                "queue": f"{result.queue.broker_name}/{result.queue.queue_id}",
+                "offset": result.queue_offset,
+            },
+            path_of("topics", topic),
+            after={"message_id": result.message_id, "bytes": len(message.body), "tags": form.tags, "keys": form.keys},
+        )
+
+    async def _put(self, config: TopicConfig, broker: str) -> None:
+        masters = await self._reader.masters()
+        if broker and broker not in masters:
+            raise Invalid(f"no master of the broker {broker[:80]} is registered", "Choose one of the brokers shown.")
+        try:
+            await self._cluster.admin.update_topic(config, broker=masters[broker] if broker else None)
+        except ConfigError as error:
+            raise Invalid(str(error)) from error
+
+
+def _row(topic: str, system: frozenset[str], configs: Mapping[str, TopicConfig]) -> TopicRow:
     permissions = sorted({permission_text(config.permission) for config in configs.values()})
     return TopicRow(
-        name,
-        topic_kind(name, system),
+        topic,
+        topic_kind(topic, system),
         sum(config.read_queue_count for config in configs.values()) if configs else None,
         sum(config.write_queue_count for config in configs.values()) if configs else None,
         " ".join(permissions),
@@ -141,3 +383,34 @@ def _row(name: str, system: frozenset[str], configs: Mapping[str, TopicConfig]) 
 
 def _is_of_kind(row: TopicRow, chosen: Mapping[str, str]) -> bool:
     return chosen["kind"] in {"all", row.kind}
+
+
+def _config(topic: str, form: TopicForm | TopicSettingsForm) -> TopicConfig:
+    """The settings in a form. Raises Invalid."""
+    for name, count in (("read queues", form.read_queues), ("write queues", form.write_queues)):
+        if not 1 <= count <= _MOST_QUEUES:
+            raise Invalid(f"{count} {name} are not possible", f"Choose a number from 1 to {_MOST_QUEUES}.")
+    if form.permission not in _PERMISSIONS:
+        raise Invalid(f"the permission {form.permission[:20]!r} is not one of {', '.join(_PERMISSIONS)}")
+    return TopicConfig(topic, form.read_queues, form.write_queues, _PERMISSIONS[form.permission])
+
+
+def _settings(config: TopicConfig) -> dict[str, Any]:
+    """The settings as the forms have them."""
+    return {
+        "read_queues": config.read_queue_count,
+        "write_queues": config.write_queue_count,
+        "permission": permission_text(config.permission)[:2].replace("-", ""),
+    }
+
+
+def _properties(text: str) -> dict[str, str]:
+    """The properties in lines of `name=value`. Raises Invalid."""
+    properties: dict[str, str] = {}
+    for line in text.splitlines():
+        if line.strip():
+            name, equals, value = line.partition("=")
+            if not equals or not name.strip():
+                raise Invalid(f"the line {line[:80]!r} is not name=value", "Write one property a line.")
+            properties[name.strip()] = value
+    return properties

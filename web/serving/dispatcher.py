@@ -108,7 +108,7 @@ class Dispatcher:
     def _form(self, change: Change[Any]) -> Handler:
         async def answer(request: Request, **path: str) -> HTTPResponse:
             visit = self._visitors.visit(request, path)
-            sent: dict[str, list[str]] = dict(request.form or {})
+            sent: dict[str, list[str]] = dict(request.get_form(keep_blank_values=True) or {})
             csrf = sent.get(CSRF_FIELD, [""])[0]
             outcome = await self._change(change, request, visit, csrf, sent)
             self._pages.notice(request, outcome)

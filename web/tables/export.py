@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +29,8 @@ def to_json_lines(rows: Sequence[msgspec.Struct]) -> Iterator[bytes]:
 def _cell(column: Column[Any], value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, Mapping):
+        return _harmless(" ".join(f"{key}={one}" for key, one in value.items()))
     if column.kind is Kind.LIST:
         return _harmless(" ".join(map(str, value)))
     if isinstance(value, bool):

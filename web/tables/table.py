@@ -55,6 +55,10 @@ class Column(Generic[R]):
     link: Callable[[R], str | None] | None = None
     """The address of a page, without the base path."""
     is_enriched: bool = False
+    is_word: bool = False
+    """The value is a word of the console, which is translated, and not a name."""
+    is_shown_if_any: bool = False
+    """Left out on pages on which every row is empty there."""
     help: str = ""
     """A sentence that explains the heading."""
     links: Callable[[R], Sequence[tuple[str, str]]] | None = None
@@ -190,6 +194,15 @@ class TableView(Generic[R]):
 
     async def _enriched(self, rows: Sequence[R]) -> Sequence[R]:
         return rows if self.table.enrich is None or not rows else await self.table.enrich(rows)
+
+    @property
+    def columns(self) -> list[Column[R]]:
+        """The columns that the page shows."""
+        return [
+            column
+            for column in self.table.columns
+            if not column.is_shown_if_any or any(getattr(row, column.key) for row in self.rows)
+        ]
 
     def arguments(self, **changes: str | int) -> dict[str, str]:
         """The arguments of an address that selects the same with changes; defaults are left out."""

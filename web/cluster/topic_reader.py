@@ -1,0 +1,96 @@
+"""TopicReader: what pages read of topics, with one request for each broker where the protocol allows it."""
+
+from dataclasses import dataclass
+
+from headrace.model.message_queue import MessageQueue
+from headrace.model.topic_config import TopicConfig
+from headrace.protocol.bodies.stats import TopicOffset, TopicStatsTable
+from web.cluster.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigs:
+    """The settings of topics: by topic, then by broker name; and what could not be read."""
+
+    by_topic: dict[str, dict[str, TopicConfig]]
+    problems: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """The stored offsets of groups: by topic, then by group; and what could not be read."""
+
+    by_topic: dict[str, dict[str, dict[MessageQueue, int]]]
+    problems: list[str]
+
+
+class TopicReader:
+    """Reads topics through the shared answers of `Cluster`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def names(self) -> list[str]:
+        """All topics known to the name servers, sorted."""
+        return await self._cluster.read(("topics",), lambda admin: admin.topics())
+
+    async def system_names(self) -> frozenset[str]:
+        """RocketMQ's own topics."""
+        return frozenset(await self._cluster.read(("system topics",), lambda admin: admin.system_topics(), fresh_s=60))
+
+    async def masters(self) -> dict[str, str]:
+        """The addresses of all masters, by broker name."""
+        return await self._cluster.read(("masters",), lambda admin: admin.masters())
+
+    async def configs(self) -> TopicConfigs:
+        """The settings of all topics. One request for each master."""
+        masters = await self.masters()
+
+        async def of(address: str) -> dict[str, TopicConfig]:
+            return await self._cluster.read(("topic configs", address), lambda admin: admin.topic_configs(address))
+
+        found: dict[str, dict[str, TopicConfig]] = {}
+        problems: list[str] = []
+        answers = await self._cluster.map(of, masters.values())
+        for (broker, address), answer in zip(masters.items(), answers, strict=True):
+            if isinstance(answer, Exception):
+                problems.append(f"{broker} ({address}): {answer}")
+            else:
+                for name, config in answer.items():
+                    found.setdefault(name, {})[broker] = config
+        return TopicConfigs(found, problems)
+
+    async def group_offsets(self) -> GroupOffsets:
+        """The stored offsets of all groups. One request for each master."""
+        masters = await self.masters()
+
+        async def of(address: str) -> dict[str, dict[str, dict[int, int]]]:
+            return await self._cluster.read(
+                ("consumer offsets", address), lambda admin: admin.consumer_offsets(address)
+            )
+
+        found: dict[str, dict[str, dict[MessageQueue, int]]] = {}
+        problems: list[str] = []
+        answers = await self._cluster.map(of, masters.values())
+        for (broker, address), answer in zip(masters.items(), answers, strict=True):
+            if isinstance(answer, Exception):
+                problems.append(f"{broker} ({address}): {answer}")
+                continue
+            for group, topics in answer.items():
+                for topic, queues in topics.items():
+                    offsets = found.setdefault(topic, {}).setdefault(group, {})
+                    offsets.update({MessageQueue(topic, broker, queue): offset for queue, offset in queues.items()})
+        return GroupOffsets(found, problems)
+
+    async def statistics(self, topic: str) -> TopicStatsTable:
+        """The offsets of each queue. One request for each broker that has the topic."""
+        return await self._cluster.read(("topic stats", topic), lambda admin: admin.topic_stats(topic))
+
+
+def lag_of(queues: dict[MessageQueue, TopicOffset], offsets: dict[MessageQueue, int]) -> int:
+    """How many messages a group is behind in the queues for which it has stored offsets."""
+    return sum(
+        max(0, queues[queue].max_offset - max(offset, queues[queue].min_offset))
+        for queue, offset in offsets.items()
+        if queue in queues
+    )

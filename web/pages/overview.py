@@ -1,0 +1,186 @@
+"""Overview: whether everything works: the appliance's roles, findings about consumer groups, and the cluster's brokers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from headrace.protocol.bodies import ClusterInfo
+from web.cluster.cluster import Cluster
+from web.paths import path_of
+from web.routes import Query, Route, View, Visit
+from web.sampling.own_appliance import OwnAppliance
+from web.tables.table import Column, Kind, Table
+
+
+class BrokerRow(msgspec.Struct, frozen=True):
+    """One broker."""
+
+    broker: str
+    id: int
+    address: str
+    cluster: str
+    version: str = ""
+    put_per_second: float | None = None
+    get_per_second: float | None = None
+    messages_today: int | None = None
+    disk_used_percent: float | None = None
+    problem: str = ""
+
+
+class RoleRow(msgspec.Struct, frozen=True):
+    """One role of the appliance."""
+
+    role: str
+    state: str
+    pid: int | None
+    restarts: int
+    heartbeat_age_ms: int | None
+    note: str
+
+
+class FindingRow(msgspec.Struct, frozen=True):
+    """A problem of a consumer group."""
+
+    group: str
+    what: str
+    advice: str
+    since: int
+
+
+_BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
+    Column("broker", "Broker"),
+    Column("id", "ID", Kind.NUMBER, help="0: master. Others: slaves."),
+    Column("address", "Address"),
+    Column("cluster", "Cluster"),
+    Column("version", "Version", is_enriched=True),
+    Column("put_per_second", "Messages in per second", Kind.RATE, is_enriched=True),
+    Column("get_per_second", "Messages out per second", Kind.RATE, is_enriched=True),
+    Column("messages_today", "Messages today", Kind.NUMBER, is_enriched=True),
+    Column(
+        "disk_used_percent",
+        "Disk used (%)",
+        Kind.RATE,
+        is_enriched=True,
+        help="Of the file system that has the CommitLog.",
+    ),
+    Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
+)
+_ROLE_COLUMNS: Final[tuple[Column[RoleRow], ...]] = (
+    Column("role", "Role"),
+    Column("state", "State", is_word=True),
+    Column("pid", "PID"),
+    Column("restarts", "Restarts", Kind.NUMBER),
+    Column("heartbeat_age_ms", "Last heartbeat", Kind.DURATION),
+    Column("note", "Note", is_shown_if_any=True),
+)
+_FINDING_COLUMNS: Final[tuple[Column[FindingRow], ...]] = (
+    Column("group", "Consumer group", link=lambda row: path_of("groups", row.group)),
+    Column("what", "Finding"),
+    Column("advice", "What to do"),
+    Column("since", "Since", Kind.TIME),
+)
+
+
+class OverviewPages:
+    """The start page."""
+
+    def __init__(self, cluster: Cluster, own: OwnAppliance) -> None:
+        self._cluster = cluster
+        self._own = own
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        return [
+            Query("/", self.show, "Show the state of the cluster and of the appliance.", menu="Dashboard", shortcut="o")
+        ]
+
+    async def show(self, _visit: Visit) -> View:
+        """The state now. What cannot be read is a problem at the top of the page; the rest is shown."""
+        problems: list[str] = []
+        tables: list[Table[Any]] = []
+        info = ClusterInfo()
+        try:
+            info = await self._cluster.read(("cluster info",), lambda admin: admin.cluster_info())
+        except Exception as error:
+            if not self._own.exists:
+                raise
+            problems.append(f"brokers: {error}")
+        clusters = {broker: name for name, brokers in info.cluster_addr_table.items() for broker in brokers}
+        brokers = [
+            BrokerRow(name, broker_id, address, clusters.get(name, ""))
+            for name, data in sorted(info.broker_addr_table.items())
+            for broker_id, address in sorted(data.broker_addrs.items())
+        ]
+        empty = "No broker is registered at the name servers."
+        tables.append(Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, enrich=self._add_runtime, empty=empty))
+        data: dict[str, Any] = {"is_appliance": self._own.exists, "state": "", "uptime_ms": 0}
+        if self._own.exists:
+            known, problem = await self._own.read()
+            if problem is not None:
+                problems.append(problem)
+            status: Mapping[str, Any] = known or {"roles": {}, "state": "unknown", "uptime_ms": 0}
+            data.update(state=status["state"], uptime_ms=status["uptime_ms"])
+            tables.append(Table("roles", RoleRow, _roles(status), _ROLE_COLUMNS))
+            findings = _findings(status)
+            tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty="Nothing was found."))
+        return View("Dashboard", "overview.html", data, tables, problems=problems)
+
+    async def _add_runtime(self, rows: Sequence[BrokerRow]) -> list[BrokerRow]:
+        async def of(row: BrokerRow) -> dict[str, str]:
+            return await self._cluster.read(
+                ("runtime info", row.address), lambda admin: admin.runtime_info(row.address)
+            )
+
+        answers = await self._cluster.map(of, rows)
+        return [
+            msgspec.structs.replace(row, problem=str(answer))
+            if isinstance(answer, Exception)
+            else _with_runtime(row, answer)
+            for row, answer in zip(rows, answers, strict=True)
+        ]
+
+
+def _with_runtime(row: BrokerRow, info: dict[str, str]) -> BrokerRow:
+    ratio = _first_number(info.get("commitLogDiskRatio", ""))
+    today = _first_number(info.get("msgPutTotalTodayNow", ""))
+    morning = _first_number(info.get("msgPutTotalTodayMorning", ""))
+    return msgspec.structs.replace(
+        row,
+        version=info.get("brokerVersionDesc", ""),
+        put_per_second=_first_number(info.get("putTps", "")),
+        get_per_second=_first_number(info.get("getTransferedTps", "")),
+        messages_today=None if today is None or morning is None else int(today - morning),
+        disk_used_percent=None if ratio is None else ratio * 100,
+    )
+
+
+def _first_number(text: str) -> float | None:
+    """The first of several numbers: RocketMQ has the rates of 10, 60 and 600 seconds in one text."""
+    try:
+        return float(text.split(maxsplit=1)[0])
+    except (IndexError, ValueError):
+        return None
+
+
+def _roles(status: Mapping[str, Any]) -> list[RoleRow]:
+    return [
+        RoleRow(
+            name,
+            role["state"],
+            role["pid"],
+            role["restarts"],
+            role["heartbeat_age_ms"],
+            role["long_call"] or role["problem"] or "",
+        )
+        for name, role in status["roles"].items()
+    ]
+
+
+def _findings(status: Mapping[str, Any]) -> list[FindingRow]:
+    brokers = status["brokers"].values() if "brokers" in status else [status]
+    return [
+        FindingRow(finding["group"], finding["what"], finding["advice"], finding["since"])
+        for broker in brokers
+        for finding in broker.get("findings", [])
+    ]

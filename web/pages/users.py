@@ -1,0 +1,278 @@
+"""Users, their sessions, and the audit log. For administrators, except one's own password."""
+
+from typing import Any, Final
+
+import msgspec
+
+from web.accounts.audit_log import AuditEntry, AuditLog
+from web.accounts.login_limits import LoginLimits
+from web.accounts.sessions import Sessions
+from web.accounts.users import Users
+from web.errors import Invalid, NotFound, TooOften
+from web.paths import path_of
+from web.routes import Access, Change, Outcome, Query, Route, View, Visit
+from web.tables.table import Column, Kind, Table
+
+_MENU: Final = "Users"
+_ACCESS: Final = {access.name.lower(): access for access in Access if access is not Access.ANYONE}
+
+
+class UserRow(msgspec.Struct, frozen=True):
+    """One user."""
+
+    user: str
+    role: str
+    created: int
+    last_login: int
+    sessions: int
+
+
+class SessionRow(msgspec.Struct, frozen=True):
+    """One session."""
+
+    session: str
+    user: str
+    address: str
+    browser: str
+    created: int
+    last_seen: int
+
+
+class AddUserForm(msgspec.Struct, forbid_unknown_fields=True):
+    """A new user."""
+
+    user: str
+    password: str
+    role: str
+
+
+class RoleForm(msgspec.Struct, forbid_unknown_fields=True):
+    """Another role of a user."""
+
+    role: str
+
+
+class NewPasswordForm(msgspec.Struct, forbid_unknown_fields=True):
+    """A new password, set by an administrator."""
+
+    password: str
+
+
+class OwnPasswordForm(msgspec.Struct, forbid_unknown_fields=True):
+    """A new password, set by the user."""
+
+    current: str
+    password: str
+    again: str
+
+
+class NothingForm(msgspec.Struct, forbid_unknown_fields=True):
+    """A form without fields."""
+
+
+_USER_COLUMNS: Final[tuple[Column[UserRow], ...]] = (
+    Column("user", "User", link=lambda row: path_of("users", row.user)),
+    Column("role", "Role", is_word=True),
+    Column("created", "Created", Kind.TIME),
+    Column("last_login", "Last login", Kind.TIME),
+    Column("sessions", "Sessions", Kind.NUMBER),
+)
+_SESSION_COLUMNS: Final[tuple[Column[SessionRow], ...]] = (
+    Column("session", "Session", link=lambda row: path_of("sessions", row.session)),
+    Column("user", "User", link=lambda row: path_of("users", row.user)),
+    Column("address", "Address"),
+    Column("browser", "Browser"),
+    Column("created", "Created", Kind.TIME),
+    Column("last_seen", "Last used", Kind.TIME),
+)
+_AUDIT_COLUMNS: Final[tuple[Column[AuditEntry], ...]] = (
+    Column("at_ms", "Time", Kind.TIME),
+    Column("user", "User"),
+    Column("address", "Address"),
+    Column("action", "Action"),
+    Column("subject", "Subject"),
+    Column("outcome", "Outcome"),
+    Column("before", "Before"),
+    Column("after", "After"),
+)
+
+
+class UserPages:
+    """The pages of users, sessions and the audit log."""
+
+    def __init__(self, users: Users, sessions: Sessions, audit: AuditLog, limits: LoginLimits) -> None:
+        self._users = users
+        self._sessions = sessions
+        self._audit = audit
+        self._limits = limits
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        admin = Access.ADMIN
+        return [
+            Query("/users", self.list_users, "List users and sessions.", admin, _MENU, shortcut="u"),
+            Query("/users/<user:str>", self.show_user, "Show a user.", admin, section=_MENU),
+            Query("/sessions/<session:str>", self.show_session, "Show a session.", admin, section=_MENU),
+            Query("/account", self.show_account, "Show one's own account."),
+            Query("/audit", self.list_audit, "Show the audit log.", admin, "Audit log", shortcut="a"),
+            Change("/users", AddUserForm, self.add, "user.create", "Add a user.", admin, lambda _, form: form.user),
+            Change("/users/<user:str>/role", RoleForm, self.set_role, "user.role", "Change a user's role.", admin),
+            Change(
+                "/users/<user:str>/password",
+                NewPasswordForm,
+                self.set_password,
+                "user.password",
+                "Set a password.",
+                admin,
+            ),
+            Change("/users/<user:str>/delete", NothingForm, self.delete, "user.delete", "Delete a user.", admin),
+            Change(
+                "/sessions/<session:str>/delete", NothingForm, self.end_session, "session.end", "End a session.", admin
+            ),
+            Change(
+                "/account/password",
+                OwnPasswordForm,
+                self.set_own_password,
+                "account.password",
+                "Change one's own password.",
+                Access.VIEWER,
+                lambda visit, _: visit.user,
+            ),
+        ]
+
+    # ---- queries
+
+    async def list_users(self, _visit: Visit) -> View:
+        """All users, and all sessions."""
+        sessions = self._session_rows()
+        users = [
+            UserRow(
+                user.name,
+                user.access.name.lower(),
+                user.created_ms,
+                user.last_login_ms,
+                sum(session.user == user.name for session in sessions),
+            )
+            for user in self._users.list()
+        ]
+        tables: list[Table[Any]] = [
+            Table("users", UserRow, users, _USER_COLUMNS, search=("user", "role"), sort="user"),
+            Table(
+                "sessions",
+                SessionRow,
+                sessions,
+                _SESSION_COLUMNS,
+                search=("user", "address", "browser"),
+                sort="-last_seen",
+            ),
+        ]
+        return View("Users", "users/list.html", {"roles": list(_ACCESS)}, tables)
+
+    async def show_user(self, visit: Visit) -> View:
+        """One user."""
+        name = visit.path["user"]
+        user = self._users.find(name)
+        if user is None:
+            raise NotFound(f"the user {name[:80]} does not exist")
+        sessions = [session for session in self._session_rows() if session.user == name]
+        data = {"user": user.name, "role": user.access.name.lower(), "roles": list(_ACCESS)}
+        table = Table(
+            "sessions", SessionRow, sessions, _SESSION_COLUMNS, sort="-last_seen", empty="The user has no session."
+        )
+        return View("User", "users/show.html", data, [table], name)
+
+    async def show_session(self, visit: Visit) -> View:
+        """One session."""
+        session = next((row for row in self._session_rows() if row.session == visit.path["session"]), None)
+        if session is None:
+            raise NotFound("the session has ended")
+        return View("Session", "users/session.html", {"session": session}, subject=session.user)
+
+    async def show_account(self, visit: Visit) -> View:
+        """The user's own account."""
+        return View("Your account", "users/account.html", {"role": visit.access.name.lower()}, subject=visit.user)
+
+    async def list_audit(self, _visit: Visit) -> View:
+        """The newest entries of the audit log."""
+        table = Table(
+            "audit",
+            AuditEntry,
+            self._audit.entries(),
+            _AUDIT_COLUMNS,
+            search=("user", "address", "action", "subject", "outcome", "before", "after"),
+            sort="-at_ms",
+            empty="Nothing has happened yet.",
+        )
+        return View("Audit log", "users/audit.html", tables=[table])
+
+    # ---- changes
+
+    async def add(self, _visit: Visit, form: AddUserForm) -> Outcome:
+        """Adds a user."""
+        user = await self._users.add(form.user, form.password, _access(form.role))
+        return Outcome("The user {user} was added.", {"user": user.name}, "/users", after={"role": form.role})
+
+    async def set_role(self, visit: Visit, form: RoleForm) -> Outcome:
+        """Changes a user's role; open sessions have it at once."""
+        name = visit.path["user"]
+        before = self._users.find(name)
+        self._users.set_access(name, _access(form.role))
+        return Outcome(
+            "{user} is {role} now.",
+            {"user": name, "role": form.role},
+            path_of("users", name),
+            None if before is None else {"role": before.access.name.lower()},
+            {"role": form.role},
+        )
+
+    async def set_password(self, visit: Visit, form: NewPasswordForm) -> Outcome:
+        """Sets a user's password and ends the user's sessions."""
+        name = visit.path["user"]
+        await self._users.set_password(name, form.password)
+        ended = self._sessions.close_all(name)
+        return Outcome(
+            "The password of {user} was changed and the user's sessions ended.",
+            {"user": name},
+            path_of("users", name),
+            after={"ended_sessions": ended},
+        )
+
+    async def delete(self, visit: Visit, _form: NothingForm) -> Outcome:
+        """Deletes a user; the user's sessions end."""
+        name = visit.path["user"]
+        user = self._users.find(name)
+        self._users.remove(name)
+        before = None if user is None else {"role": user.access.name.lower()}
+        return Outcome("The user {user} was deleted.", {"user": name}, "/users", before=before)
+
+    async def end_session(self, visit: Visit, _form: NothingForm) -> Outcome:
+        """Ends a session."""
+        if not self._sessions.close_id(visit.path["session"]):
+            raise NotFound("the session has ended already")
+        return Outcome("The session was ended.", {}, "/users")
+
+    async def set_own_password(self, visit: Visit, form: OwnPasswordForm) -> Outcome:
+        """Changes the user's own password and ends the user's other sessions and this one."""
+        if self._limits.wait_ms(visit.address, visit.user):
+            raise TooOften("too many wrong passwords", "Try again in 5 minutes.")
+        if form.password != form.again:
+            raise Invalid("the two new passwords differ")
+        self._limits.failed(visit.address, visit.user)
+        if await self._users.log_in(visit.user, form.current) is None:
+            raise Invalid("the current password is wrong")
+        self._limits.succeeded(visit.address, visit.user)
+        await self._users.set_password(visit.user, form.password)
+        ended = self._sessions.close_all(visit.user)
+        return Outcome("Your password was changed. Log in again.", {}, "/", after={"ended_sessions": ended})
+
+    def _session_rows(self) -> list[SessionRow]:
+        return [
+            SessionRow(one.id, one.user, one.address, one.browser, one.created_ms, one.seen_ms)
+            for one in self._sessions.list()
+        ]
+
+
+def _access(role: str) -> Access:
+    if role not in _ACCESS:
+        raise Invalid(f"the role {role[:20]!r} is not one of {', '.join(_ACCESS)}")
+    return _ACCESS[role]
