@@ -85,7 +85,8 @@ def test_sent_message_is_counted_and_its_properties_are_stored(appliance: Applia
         "properties": f"colour={PAYLOAD}\nsize=2",
         "delay_level": "0",
     }
-    assert admin.send("/topics/Mail/messages", form).status == 303
+    sent = admin.send("/topics/Mail/messages", form)
+    assert sent.status == 303, sent.cause
     with Admin(appliance.name_server) as sdk:
         wait_until(lambda: sdk.query_messages("Mail", "k2"), 15, "the index")
         [message] = sdk.query_messages("Mail", "k2")

@@ -1,5 +1,6 @@
 """A console as browsers see it: plain HTTP over http.client, without following redirects; and a console in a thread."""
 
+import html
 import http.client
 import json
 import os
@@ -32,6 +33,13 @@ class Page:
     @property
     def text(self) -> str:
         return self.body.decode()
+
+    @property
+    def cause(self) -> str:
+        """What an error page says."""
+        return html.unescape(
+            " ".join(re.findall(r'<div class="problems" role="alert">(.*?)</div>', self.text, re.DOTALL))
+        )
 
     def json(self) -> Any:
         return json.loads(self.body)
