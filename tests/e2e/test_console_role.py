@@ -13,11 +13,12 @@ from support.console import first_administrator, is_up
 from support.servers import free_port, wait_until
 
 pytestmark = pytest.mark.slow
+SMALL = {"mappedFileSizeCommitLog": "16777216"}
 
 
 def test_console_lists_topics_and_is_restarted_after_a_kill(tmp_path: Path) -> None:
     port = free_port()
-    with Appliance(tmp_path / "data", console_port=port) as appliance:
+    with Appliance(tmp_path / "data", settings=SMALL, console_port=port) as appliance:
         wait_until(lambda: is_up(port), 30, "console")
         browser = first_administrator(appliance.data / "console", port)
         topics = browser.get("/api/v1/topics?kind=all").json()["topics"]
@@ -32,7 +33,7 @@ def test_console_lists_topics_and_is_restarted_after_a_kill(tmp_path: Path) -> N
 def test_appliance_starts_while_the_console_s_port_is_in_use_and_the_console_follows(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        appliance = Appliance(tmp_path / "data", console_port=port)
+        appliance = Appliance(tmp_path / "data", settings=SMALL, console_port=port)
         with appliance:
             wait_until(
                 lambda: "in use" in appliance.status()["roles"]["console"]["problem"], 30, "the problem in status"
@@ -49,7 +50,7 @@ def test_appliance_starts_while_the_console_s_port_is_in_use_and_the_console_fol
 def test_appliance_stops_cleanly_while_the_console_cannot_start(tmp_path: Path) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
-        Appliance(tmp_path / "data", console_port=taken.getsockname()[1]) as appliance,
+        Appliance(tmp_path / "data", settings=SMALL, console_port=taken.getsockname()[1]) as appliance,
     ):
         wait_until(lambda: appliance.status()["roles"]["console"]["problem"] != "", 30, "the problem in status")
         appliance.stop()
@@ -57,7 +58,7 @@ def test_appliance_stops_cleanly_while_the_console_cannot_start(tmp_path: Path) 
 
 def test_console_alone_serves_a_cluster_and_stops_on_sigterm(tmp_path: Path) -> None:
     port = free_port()
-    with Appliance(tmp_path / "data") as appliance:
+    with Appliance(tmp_path / "data", settings=SMALL) as appliance:
         command = [
             HEADRACE,
             "console",
@@ -80,7 +81,7 @@ def test_console_alone_serves_a_cluster_and_stops_on_sigterm(tmp_path: Path) -> 
 
 def test_only_the_console_s_process_imports_its_libraries(tmp_path: Path) -> None:
     port = free_port()
-    with Appliance(tmp_path / "data", console_port=port) as appliance:
+    with Appliance(tmp_path / "data", settings=SMALL, console_port=port) as appliance:
         wait_until(lambda: is_up(port), 30, "console")
         roles = appliance.status()["roles"]
         mapped = {

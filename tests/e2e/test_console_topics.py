@@ -16,9 +16,12 @@ PAYLOAD = "<script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
-    with Appliance(tmp_path_factory.mktemp("console") / "data", console_port=free_port()) as appliance:
+    data = tmp_path_factory.mktemp("console") / "data"
+    with Appliance(data, settings={"mappedFileSizeCommitLog": "16777216"}, console_port=free_port()) as appliance:
         wait_until(lambda: is_up(port_of(appliance)), 30, "console")
         yield appliance
+        log = (appliance.data / "logs" / "headrace.log").read_text()
+        assert "request failed path" not in log, log[log.index("request failed path") :][:4_000]
 
 
 @pytest.fixture(scope="module")

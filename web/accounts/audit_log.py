@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+STARTED: Final = "started"
+"""The outcome of a change that is in progress, or during which the console was killed."""
 LONGEST_DETAIL: Final = 4_096
 _KEPT: Final = 100_000  # limit: entries, some 50 MB at most; the oldest are dropped
 
@@ -27,7 +29,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 class AuditLog:
-    """The audit log in the database. Entries are only added; the oldest are dropped beyond a limit."""
+    """The audit log in the database. Entries are added and completed, never changed; the oldest are dropped beyond a limit."""
 
     def __init__(self, database: sqlite3.Connection, now_ms: Callable[[], int]) -> None:
         self._database = database
@@ -42,13 +44,22 @@ class AuditLog:
         outcome: str = "done",
         before: Any = None,
         after: Any = None,
-    ) -> None:
-        """Adds an entry; it is durable when this returns."""
+    ) -> int:
+        """Adds an entry; it is durable when this returns its id."""
         done = self._database.execute(
             "INSERT INTO audit (at_ms, user, address, action, subject, outcome, before, after) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (self._now_ms(), user, address, action, subject[:500], outcome[:500], _json(before), _json(after)),
         )
-        self._database.execute("DELETE FROM audit WHERE id <= ?", ((done.lastrowid or 0) - _KEPT,))
+        entry = done.lastrowid or 0
+        self._database.execute("DELETE FROM audit WHERE id <= ?", (entry - _KEPT,))
+        return entry
+
+    def finish(self, entry: int, outcome: str = "done", before: Any = None, after: Any = None) -> None:
+        """Completes an entry that was added before its change began, with the outcome `STARTED`."""
+        self._database.execute(
+            "UPDATE audit SET outcome = ?, before = ?, after = ? WHERE id = ?",
+            (outcome[:500], _json(before), _json(after), entry),
+        )
 
     def entries(self, most: int = 10_000) -> list[AuditEntry]:
         """The newest entries, newest first."""

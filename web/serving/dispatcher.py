@@ -7,6 +7,7 @@ cause and what to do, or its JSON; others are logged and answered without detail
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from sanic.exceptions import SanicException
 from sanic.response import redirect
 
 from headrace.errors import HeadraceError
-from web.accounts.audit_log import AuditLog
+from web.accounts.audit_log import STARTED, AuditLog
 from web.errors import Invalid, NotFound, NotLoggedIn, QueryFailed
 from web.paths import path_of
 from web.routes import Change, Outcome, Query, Raw, Route, View, Visit
@@ -133,23 +134,29 @@ class Dispatcher:
     async def _change(
         self, change: Change[Any], request: Request, visit: Visit, csrf: str, sent: dict[str, list[str]] | bytes
     ) -> Outcome:
-        """Carries out a change and writes it to the audit log, whatever its outcome."""
-        subject = " ".join(visit.path.values())
+        """Carries out a change. What cannot be written to the audit log before it begins is not done."""
         try:
             require(visit, change.access)
             self._visitors.check_csrf(request, csrf)
             form = read_form(change.form, sent)
-            subject = change.subject(visit, form) if change.subject is not None else subject
+        except QueryFailed as error:
+            if visit.user:
+                self._audit.add(
+                    visit.user, visit.address, change.action, " ".join(visit.path.values()), f"failed: {error}"
+                )
+            raise
+        subject = change.subject(visit, form) if change.subject is not None else " ".join(visit.path.values())
+        entry = self._audit.add(visit.user, visit.address, change.action, subject, STARTED)
+        try:
             async with asyncio.timeout(CHANGE_DEADLINE_S):
                 outcome = await change.run(visit, form)
         except Exception as error:
-            if visit.user:
-                self._audit.add(visit.user, visit.address, change.action, subject, f"failed: {_explain(error)[0]}")
+            self._audit.finish(entry, f"failed: {_explain(error)[0]}")
             raise
         finally:
             # Even if it failed: brokers may have carried out a part.
             self._on_change()
-        self._audit.add(visit.user, visit.address, change.action, subject, "done", outcome.before, outcome.after)
+        self._audit.finish(entry, "done", outcome.before, outcome.after)
         return outcome
 
     # ---- everything else
@@ -229,6 +236,8 @@ def _explain(error: Exception) -> tuple[QueryFailed, int]:
             return QueryFailed(str(error), "Check that the server is running and reachable, then reload the page."), 502
         case HeadraceError():
             return QueryFailed(str(error)), 502
+        case sqlite3.Error():
+            return QueryFailed(f"the console's database failed: {error}", "Check the disk of the data folder."), 503
         case TimeoutError():
             advice = "Check whether brokers are overloaded or unreachable, then reload the page."
             return QueryFailed("the cluster did not answer in time", advice), 504

@@ -1,4 +1,6 @@
+import contextlib
 import re
+import sqlite3
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -198,3 +200,14 @@ def test_console_refuses_a_file_of_a_newer_version(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(DatabaseUnusable, match="written by a newer version"):
         open_database(tmp_path)
+
+
+def test_change_that_cannot_be_written_to_the_audit_log_is_not_done(console: RunningConsole) -> None:
+    admin = console.administrator()
+    csrf = admin.csrf("/nowhere")
+    with contextlib.closing(sqlite3.connect(console.folder / "console.db")) as database:
+        database.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
+        form = {"csrf": csrf, "user": "eve", "password": PASSWORD, "role": "viewer"}
+        answer = admin.post("/users", form)
+        assert (answer.status, "database failed: disk is full" in answer.cause) == (503, True)
+        assert database.execute("SELECT name FROM users").fetchall() == [("admin",)]
