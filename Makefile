@@ -1,7 +1,7 @@
 # `make` without a target lists the targets, from the comments beside them.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java
+.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java deb test-packages
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -46,6 +46,12 @@ test-export-kills: $(VENV)/bytecode build/compiled  ## kill exports at a hundred
 
 test-fresh:  ## run the README's commands on minimal Debian machines (as root; FORM=short: fast tests only)
 	packaging/fresh/test-machines $(or $(FORM),full) $(or $(SUITES),bookworm trixie testing)
+
+deb:  ## build Debian packages in dist/, for Debian 12 and 13 (as root; SUITES="trixie")
+	packaging/deb/build dist $(or $(SUITES),bookworm trixie)
+
+test-packages:  ## install, crash, upgrade and purge the packages in dist/ on machines with systemd (as root; SUITES="trixie")
+	packaging/deb/test-packages dist $(or $(SUITES),bookworm trixie)
 
 bench: $(VENV)/bytecode build/compiled java  ## compare with Apache's broker; appends to bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)

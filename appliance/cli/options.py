@@ -3,7 +3,13 @@
 import click
 
 data_option = click.option(
-    "--data", metavar="DIR", default="./data", show_default=True, help="The appliance's data folder."
+    "--data",
+    metavar="DIR",
+    envvar="HEADRACE_DATA",
+    default="./data",
+    show_default=True,
+    show_envvar=True,
+    help="The appliance's data folder.",
 )
 """Which appliance is meant."""
 

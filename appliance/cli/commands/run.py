@@ -19,7 +19,13 @@ from appliance.cli.options import (
 
 @click.command("run", short_help="Run an appliance in the foreground.")
 @click.option(
-    "--data", metavar="DIR", default="./data", show_default=True, help="Data folder: store, logs, control socket."
+    "--data",
+    metavar="DIR",
+    envvar="HEADRACE_DATA",
+    default="./data",
+    show_default=True,
+    show_envvar=True,
+    help="Data folder: store, logs, control socket.",
 )
 @broker_conf_option
 @appliance_toml_option
