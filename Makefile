@@ -76,14 +76,14 @@ lint: $(VENV)/testing
 	$(BIN)/mypy $(PACKAGES) bench tests/support tests/interop
 	$(BIN)/lint-imports
 
-prepared: $(VENV)/bytecode build/compiled java
+prepared: $(VENV)/bytecode build/compiled java browser
 
 # The two halves of `make test`. A skipped test is a failure here.
 test-fast: $(VENV)/bytecode build/compiled java
 	$(BIN)/python -m pytest -n 2 -m "not slow and not interop and not crash" --ignore=tests/interop --ignore=tests/crash --nothing-skipped $(ARGS)
 
 # These tests mostly wait: three workers keep two cores busy. Only files with such tests are loaded, in this order, long ones first: ordered by their number of tests they would run last.
-test-slow: $(VENV)/bytecode build/compiled java
+test-slow: $(VENV)/bytecode build/compiled java browser
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow or interop or crash" --nothing-skipped \
 	    tests/crash tests/interop $$(grep -rlE --include='test_*.py' --exclude-dir=crash --exclude-dir=interop --exclude-dir=flood 'mark\.(slow|interop|crash)' tests | sort) $(ARGS)
 	@# Alone: these compare latencies, which other tests on the same cores would change.
@@ -142,6 +142,10 @@ $(VENV)/testing: pyproject.toml | $(VENV)/installed $(VENV)/exporting
 $(VENV)/bytecode: $(VENV)/testing
 	@$(BIN)/python -m compileall -q $(VENV)/lib >/dev/null || true
 	@touch $@
+
+# Chromium, in which tests/browser looks at the console.
+browser:
+	@command -v chromium >/dev/null || packaging/ensure-packages "the console's tests in a browser" chromium
 
 # Java, Maven and a C compiler for the official client, Apache's servers and the load generator.
 java:

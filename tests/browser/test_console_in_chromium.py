@@ -1,0 +1,78 @@
+"""The console in a real browser: Chromium, without a window."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from headrace.sync import Admin
+from support.appliance import Appliance
+from support.console import PASSWORD, is_up
+from support.servers import free_port, wait_until
+
+pytestmark = pytest.mark.slow
+SMALL = {"mappedFileSizeCommitLog": "16777216"}
+PAYLOAD = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
+    port = free_port()
+    data = tmp_path_factory.mktemp("browser") / "data"
+    with Appliance(data, settings=SMALL, console_port=port) as appliance:
+        wait_until(lambda: is_up(port), 30, "console")
+        yield appliance
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """A page of a fresh browser. The test fails if it logs an error, asks another host, or opens a dialog."""
+    chromium = shutil.which("chromium")
+    assert chromium is not None, "install Debian's package chromium"
+    arguments = ["--no-sandbox"] if os.getuid() == 0 else []
+    errors: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        page = browser.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        page.on("request", lambda one: None if one.url.startswith("http://127.0.0.1:") else errors.append(one.url))
+        page.on("dialog", lambda dialog: (errors.append(dialog.message), dialog.dismiss()))
+        page.set_default_timeout(20_000)
+        yield page
+        browser.close()
+    assert errors == []
+
+
+def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, page: Page) -> None:
+    running = appliance
+    page.goto((running.data / "console" / "first-login").read_text().strip())
+    page.get_by_label("User name").fill("admin")
+    page.get_by_label("Password (at least 10 characters)").fill(PASSWORD)
+    page.get_by_label("Password again").fill(PASSWORD)
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
+
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
+    page.get_by_text("Create a topic").click()
+    page.get_by_label("Name", exact=True).fill("FromTheBrowser")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("status")).to_have_text("The topic FromTheBrowser was created.")
+    with Admin(running.name_server) as sdk:
+        assert "FromTheBrowser" in sdk.topics()
+
+    page.goto(page.url.rpartition("/")[0])
+    page.keyboard.press("/")
+    page.keyboard.type("nothing like this")
+    expect(page.get_by_text("No entry matches the filter.")).to_be_visible()
+    page.get_by_label("Filter").fill("Browser")
+    expect(page.get_by_role("link", name="FromTheBrowser")).to_be_visible()
+    assert page.url.endswith("filter=Browser&kind=normal")
+    page.get_by_label("Filter").fill(PAYLOAD)
+    expect(page.get_by_text("No entry matches the filter.")).to_be_visible()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
