@@ -6,8 +6,10 @@ Rooms, from top to bottom; each imports only those below it (`.importlinter`):
     application   the composition root: which rooms are served
     serving       turns declared routes into HTTP: pages, tables, JSON, errors
     pages         one module for each page: queries and changes, as data
-    metrics, health, history
-                  what machines ask, and thirty days of figures
+    metrics, health
+                  what machines ask
+    alerts        rules on every sample, channels, and what fired when
+    history       thirty days of figures, and the forecast of the disk
     sampling      figures of all brokers, taken every ten seconds and shared
     cluster       reads a cluster through headrace's Admin
     routes        what a room declares: Query, Change, View, Visit

@@ -20,6 +20,8 @@ from web.accounts.login_limits import LoginLimits
 from web.accounts.passwords import Passwords
 from web.accounts.sessions import Sessions
 from web.accounts.users import Users
+from web.alerts.alert_book import AlertBook
+from web.alerts.alert_service import AlertService
 from web.cluster.cluster import Cluster
 from web.config import ConsoleConfig
 from web.health.health_routes import HealthRoutes
@@ -90,6 +92,9 @@ def make_console(settings: ConsoleSettings) -> Console:
     recorder = Recorder(sampler, history)
     sessions = Sessions(database, _now_ms)
     limits = LoginLimits(_now_ms)
+    alert_book = AlertBook(settings.folder / "alerts.db")
+    alerts = AlertService(alert_book, cluster.admin, history.read)
+    recorder.followers.append(alerts.follow)
 
     declared: list[Route] = [
         *HealthRoutes(sampler, own, settings.cluster.name_server_list).routes(),
@@ -111,10 +116,11 @@ def make_console(settings: ConsoleSettings) -> Console:
     Dispatcher(app, [*static_files(), *login.routes(), *declared], pages, audit, cluster.forget)
 
     def close() -> None:
+        alert_book.close()
         history.close()
         database.close()
 
-    return Console(app, cluster, [recorder.run], close)
+    return Console(app, cluster, [recorder.run, alerts.run], close)
 
 
 def _make_app() -> Sanic[Any, Any]:

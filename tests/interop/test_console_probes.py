@@ -3,6 +3,8 @@
 import contextlib
 import os
 import signal
+import socket
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +24,8 @@ def port() -> int:
 
 @pytest.fixture(scope="module")
 def appliance(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Appliance]:
-    with Appliance(tmp_path_factory.mktemp("probed") / "data", console_port=port) as appliance:
+    small = {"mappedFileSizeCommitLog": 16 << 20}
+    with Appliance(tmp_path_factory.mktemp("probed") / "data", settings=small, console_port=port) as appliance:
         wait_until(lambda: is_up(port), 60, "console")
         await_registered(appliance.name_server)
         yield appliance
@@ -72,6 +75,20 @@ def test_appliance_is_healthy_and_ready_until_its_broker_is_stopped(appliance: A
     assert get(port, "/healthz").status == 200  # an operator stopped it
     appliance.run("start", "broker", "--data", str(appliance.data))
     wait_until(lambda: ready().status == 200, 60, "ready again")
+
+
+def test_history_is_recorded_and_open_to_users_only(appliance: Appliance, port: int) -> None:
+    def series() -> set[str]:
+        with contextlib.closing(
+            sqlite3.connect(f"file:{console_folder(appliance)}/history.db?mode=ro", uri=True)
+        ) as history:
+            return {name for (name,) in history.execute("SELECT name FROM series")}
+
+    wait_until(
+        lambda: {f"broker.log/{socket.gethostname()}", "cluster.lag", "role.restarts/broker"} <= series(), 60, "samples"
+    )
+    assert get(port, "/api/v1/history?series=cluster.in").status == 401
+    assert (console_folder(appliance) / "alerts.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_probe_answers_while_a_broker_hangs(appliance: Appliance, port: int) -> None:

@@ -1,0 +1,120 @@
+"""Does the disk last the weekend? Forecasts from rate, retention and ratio."""
+
+import pytest
+
+from web.history.disk_forecast import INDEX_SHARE, DiskFacts, forecast, write_rate
+from web.history.disk_outlook import disk_outlook
+from web.history.history_file import Chart
+from web.sampling.sample import BrokerSample
+
+DAY = 86_400.0
+GIB = 1 << 30
+
+
+def facts(**changes: float) -> DiskFacts:
+    given = {
+        "total_bytes": 100 * GIB,
+        "free_bytes": 60 * GIB,
+        "log_bytes": 30 * GIB,
+        "oldest_age_s": DAY,
+        "retention_s": 3 * DAY,
+        "write_rate": 30 * GIB / DAY,
+        **changes,
+    }
+    return DiskFacts(**given)  # type: ignore[arg-type]
+
+
+def test_log_grows_until_its_oldest_messages_expire_and_then_stays() -> None:
+    found = forecast(facts())
+    assert found is not None
+    assert found.at(0) == pytest.approx(0.4)
+    assert found.at(2 * DAY) == found.at(9 * DAY) == pytest.approx(0.4 + 0.6 * INDEX_SHARE)
+    assert found.peak == pytest.approx(0.4 + 0.6 * INDEX_SHARE)  # it does not fit
+
+
+def test_time_of_the_refusal_is_found_between_the_points() -> None:
+    found = forecast(facts())
+    assert found is not None
+    reached = found.reaches(0.9)
+    assert reached == pytest.approx((0.9 - 0.4) / INDEX_SHARE / 0.3 * DAY)
+    assert found.lasts(DAY, 0.9)
+    assert not found.lasts(2 * DAY, 0.9)
+
+
+def test_shorter_retention_saves_the_disk() -> None:
+    found = forecast(facts(retention_s=1.5 * DAY))
+    assert found is not None
+    assert found.reaches(0.9) is None
+    assert found.lasts(365 * DAY, 0.9)
+
+
+def test_disk_that_is_full_has_no_time_left() -> None:
+    found = forecast(facts(free_bytes=5 * GIB))
+    assert found is not None
+    assert found.reaches(0.9) == 0
+
+
+def test_log_shrinks_if_less_is_written_than_before() -> None:
+    found = forecast(facts(write_rate=GIB / DAY, oldest_age_s=3 * DAY))
+    assert found is not None
+    assert found.at(3 * DAY) == pytest.approx(0.4 - 0.27 * INDEX_SHARE)
+    assert found.at(1.5 * DAY) == pytest.approx(0.4 - 0.135 * INDEX_SHARE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"total_bytes": 0},
+        {"retention_s": 0},
+        {"log_bytes": 0, "write_rate": 0},
+        {"write_rate": -5},
+        {"oldest_age_s": 99 * DAY},
+    ],
+)
+def test_extreme_facts_are_no_error(changes: dict[str, float]) -> None:
+    found = forecast(facts(**changes))
+    assert (found is None) == (changes == {"total_bytes": 0})
+    if found is not None:
+        assert found.peak >= 0
+        found.reaches(0.9)
+        found.at(DAY)
+
+
+@pytest.mark.parametrize(
+    ("ends", "rate"),
+    [
+        ([0, 600, 1200, 1800], 1.0),
+        ([0, None, None, 1800], 1.0),
+        ([None, None, None, 1800], None),
+        ([9000, 0, 600, 1200], 1.0),
+        ([0, 600, 1200, 100], None),
+        ([], None),
+    ],
+)
+def test_rate_of_writes_ignores_gaps_and_starts_anew_with_a_new_log(
+    ends: list[float | None], rate: float | None
+) -> None:
+    assert write_rate(range(0, 600 * len(ends), 600), ends) == rate
+
+
+def test_outlook_uses_the_higher_rate_of_day_and_week() -> None:
+    runtime = {
+        "commitLogDirCapacity": "Total : 100.0 GiB, Free : 60.0 GiB.",
+        "commitLogMinOffset": "0",
+        "commitLogMaxOffset": str(30 * GIB),
+        "earliestMessageTimeStamp": "1000000",
+    }
+    broker = BrokerSample("C", "broker-a", 0, "h:1", runtime=runtime)
+
+    def read(names: list[str], begin_s: float, end_s: float, now_s: float) -> Chart:
+        rate = 10.0 if now_s - begin_s > 2 * DAY else 20.0
+        return Chart(600, [0, 600, 1200], {names[0]: [0.0, 600 * rate, 1200 * rate]})
+
+    found = disk_outlook(broker, {"fileReservedTime": "48"}, read, 1000.0 + DAY)
+    assert found is not None
+    assert found.at(DAY) == pytest.approx(0.4 + 20.0 * DAY * INDEX_SHARE / (100 * GIB))
+    assert disk_outlook(broker, {}, read, 1000.0 + DAY) is None
+    assert (
+        disk_outlook(broker, {"fileReservedTime": "48"}, lambda names, *_: Chart(600, [], {names[0]: []}), 2000.0)
+        is None
+    )

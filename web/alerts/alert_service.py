@@ -1,0 +1,197 @@
+"""AlertService: evaluates the rules on every sample of the recorder, keeps the record, and notifies.
+
+The recorder hands samples over and goes on. Delivery runs beside the evaluation, so a webhook that hangs delays no rule.
+"""
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from headrace import Admin
+from headrace.errors import HeadraceError
+from web.alerts.alert_book import AlertBook
+from web.alerts.channels import LOG, Channel, NotDelivered, log_event
+from web.alerts.evaluator import AlertEvent, Evaluator
+from web.alerts.observations import Observations
+from web.alerts.rules import Rule, problem_of
+from web.errors import Invalid, NotFound
+from web.history.disk_outlook import DAY_S, REFUSES, ReadChart, disk_outlook
+from web.sampling.sample import Sample
+
+DISK_EVERY_S: Final = 300.0
+NEVER_DAYS: Final = 10_000.0
+"""In place of *never*, for a disk that does not fill up."""
+TRIES: Final = 3
+_PAUSE_S: Final = 5.0
+_MOST_DELIVERIES: Final = 50  # limit: deliveries in progress; further ones are dropped, and logged
+_MOST_CHANNELS: Final = 20
+
+logger = logging.getLogger(__name__)
+
+
+class AlertService:
+    """Runs until it is cancelled."""
+
+    def __init__(self, book: AlertBook, admin: Admin, read_chart: ReadChart, pause_s: float = _PAUSE_S) -> None:
+        self._book = book
+        self._admin = admin
+        self._read_chart = read_chart
+        self._pause_s = pause_s
+        self._observations = Observations()
+        self._evaluator = Evaluator(book.firing())
+        self._rules, self._channels = book.rules(), book.channels()
+        self._next: tuple[Sample, Mapping[str, float]] | None = None
+        self._has_next = asyncio.Event()
+        self._disk_days: dict[str, float] = {}
+        self._disk_due_s = 0.0
+        self._deliveries: set[asyncio.Task[None]] = set()
+
+    # ---- what pages use
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that apply."""
+        return self._rules
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The channels besides `log`. They contain secrets: do not show them."""
+        return self._channels
+
+    def firing(self) -> list[AlertEvent]:
+        """The alerts that have begun and not ended."""
+        return self._book.firing()
+
+    def events(self, most: int = 500) -> list[AlertEvent]:
+        """What began and ended, newest first."""
+        return self._book.events(most)
+
+    def change_rules(self, rules: Sequence[Rule]) -> None:
+        """Replaces all rules. Raises Invalid."""
+        problem = problem_of(tuple(rules), frozenset({LOG, *(channel.name for channel in self._channels)}))
+        if problem is not None:
+            raise Invalid(problem)
+        self._book.store_rules(rules)
+        self._rules = tuple(rules)
+
+    def change_channels(self, channels: Sequence[Channel]) -> None:
+        """Replaces all channels. Raises Invalid."""
+        names = [channel.name for channel in channels]
+        if len(set(names)) < len(names) or LOG in names or not all(0 < len(name) <= 80 for name in names):
+            raise Invalid(f"channels have different names of 1 to 80 characters, other than {LOG}")
+        if len(channels) > _MOST_CHANNELS:
+            raise Invalid(f"there are more than {_MOST_CHANNELS} channels")
+        for channel in channels:
+            problem = channel.problem()
+            if problem is not None:
+                raise Invalid(f"channel {channel.name!r}: {problem}")
+        used = {name for rule in self._rules for name in rule.channels} - {LOG}
+        if used - set(names):
+            raise Invalid(f"rules still use the channel {', '.join(sorted(used - set(names)))}")
+        self._book.store_channels(channels)
+        self._channels = tuple(channels)
+
+    async def test_channel(self, name: str) -> None:
+        """Sends a test message. Raises NotFound, NotDelivered."""
+        event = AlertEvent(
+            time.time(), "test", "console", firing=True, value=0.0, text="This is a test message of the console."
+        )
+        if name == LOG:
+            log_event(event)
+            return
+        channel = next((one for one in self._channels if one.name == name), None)
+        if channel is None:
+            raise NotFound(f"there is no channel {name[:80]!r}")
+        await asyncio.to_thread(channel.send, [event])
+
+    # ---- evaluating
+
+    def follow(self, sample: Sample, values: Mapping[str, float]) -> None:
+        """Takes a sample over; one that was not evaluated yet is skipped."""
+        self._next = (sample, values)
+        self._has_next.set()
+
+    async def run(self) -> None:
+        """Evaluates each sample."""
+        try:
+            while True:
+                await self._has_next.wait()
+                self._has_next.clear()
+                assert self._next is not None
+                await self.evaluate(*self._next)
+        finally:
+            for task in self._deliveries:
+                task.cancel()
+            await asyncio.gather(*self._deliveries, return_exceptions=True)
+
+    async def evaluate(self, sample: Sample, values: Mapping[str, float]) -> None:
+        """Evaluates one sample and begins to notify."""
+        if sample.time_s >= self._disk_due_s:
+            self._disk_due_s = sample.time_s + DISK_EVERY_S
+            self._disk_days = await self._forecast(sample)
+        observed = self._observations.observe(sample, values, self._disk_days)
+        rules = self._rules
+        events = self._evaluator.step(sample.time_s, rules, observed)
+        if not events:
+            return
+        try:
+            await asyncio.to_thread(self._book.record, events)
+        except sqlite3.Error as error:
+            logger.error("alerts not recorded reason=%s", error)
+        self._notify(events, {rule.name: rule.channels for rule in rules})
+
+    async def _forecast(self, sample: Sample) -> dict[str, float]:
+        days: dict[str, float] = {}
+        for broker in sample.brokers:
+            if broker.problem is not None or not broker.is_master:
+                continue
+            try:
+                config = await self._admin.broker_config(broker.address)
+            except HeadraceError as error:
+                logger.info("disk forecast not possible broker=%s reason=%s", broker.key, error)
+                continue
+            outlook = await asyncio.to_thread(disk_outlook, broker, config, self._read_chart, sample.time_s)
+            if outlook is not None:
+                reached_s = outlook.reaches(REFUSES)
+                days[broker.key] = NEVER_DAYS if reached_s is None else reached_s / DAY_S
+        return days
+
+    # ---- notifying
+
+    def _notify(self, events: Sequence[AlertEvent], channels_of: Mapping[str, Sequence[str]]) -> None:
+        by_channel: dict[str, list[AlertEvent]] = {}
+        for event in events:
+            # The end of an alert whose rule was removed is for the log.
+            for name in channels_of.get(event.rule, (LOG,)):
+                by_channel.setdefault(name, []).append(event)
+        for event in by_channel.pop(LOG, []):
+            log_event(event)
+        for channel in self._channels:
+            if channel.name in by_channel:
+                self._start_delivery(channel, by_channel[channel.name])
+
+    def _start_delivery(self, channel: Channel, events: list[AlertEvent]) -> None:
+        if len(self._deliveries) >= _MOST_DELIVERIES:
+            logger.error(
+                "alerts not delivered channel=%r count=%d reason=too many deliveries", channel.name, len(events)
+            )
+            return
+        task = asyncio.create_task(self._deliver(channel, events))
+        self._deliveries.add(task)
+        task.add_done_callback(self._deliveries.discard)
+
+    async def _deliver(self, channel: Channel, events: list[AlertEvent]) -> None:
+        send: Callable[[list[AlertEvent]], None] = channel.send
+        for attempt in range(1, TRIES + 1):
+            try:
+                await asyncio.to_thread(send, events)
+            except NotDelivered as error:
+                if attempt == TRIES:
+                    logger.error("alerts not delivered channel=%r count=%d reason=%s", channel.name, len(events), error)
+                else:
+                    await asyncio.sleep(self._pause_s * attempt)
+            else:
+                return

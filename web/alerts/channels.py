@@ -1,0 +1,133 @@
+"""Channels: how people learn of alerts. Sending blocks, for at most some deadlines of TIMEOUT_S: call it in a thread."""
+
+import http.client
+import logging
+import smtplib
+import ssl
+from email.message import EmailMessage
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from web.alerts.evaluator import AlertEvent
+
+TIMEOUT_S: Final = 10.0
+LOG: Final = "log"
+"""The channel that always exists."""
+
+logger = logging.getLogger(__name__)
+
+
+class NotDelivered(Exception):  # noqa: N818  an outcome
+    """A channel did not take a message; the text is the reason."""
+
+
+class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=True):
+    """POSTs `{"events": [{"time_s", "rule", "subject", "firing", "value", "text"}, …]}`. `token` is sent as a bearer token."""
+
+    name: str
+    url: str
+    token: str = ""
+
+    def problem(self) -> str | None:
+        """Why it cannot be used; None if it can."""
+        try:
+            parts = urlsplit(self.url)
+            is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            is_valid = False
+        return (
+            None
+            if is_valid and self.url.isascii() and self.url.isprintable()
+            else "expected an address that begins with http:// or https://"
+        )
+
+    def send(self, events: list[AlertEvent]) -> None:
+        """Raises NotDelivered. Redirects are not followed."""
+        parts = urlsplit(self.url)
+        assert parts.hostname is not None
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_S)
+        headers = {"Content-Type": "application/json", "User-Agent": "headrace-console"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        try:
+            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("POST", path, msgspec.json.encode({"events": events}), headers)
+            answer = connection.getresponse()
+            answer.read(_MOST_ANSWER)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise NotDelivered(f"{parts.hostname} did not take it: {str(error) or type(error).__name__}") from error
+        finally:
+            connection.close()
+        if not 200 <= answer.status < 300:
+            raise NotDelivered(f"{parts.hostname} answered with status {answer.status}")
+
+
+class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
+    """Sends a mail. `security`: `starttls`, `tls` or `none`. Without a user it does not log in."""
+
+    name: str
+    host: str
+    sender: str
+    recipients: tuple[str, ...]
+    port: int = 587
+    security: str = "starttls"
+    user: str = ""
+    password: str = ""
+
+    def problem(self) -> str | None:
+        """Why it cannot be used; None if it can."""
+        addresses = (self.sender, *self.recipients)
+        if not self.recipients or not all(_is_address(address) for address in addresses):
+            return "expected mail addresses of a sender and of at least one recipient"
+        if self.security not in ("starttls", "tls", "none") or not 0 < self.port < 65_536 or not self.host:
+            return "expected a host, a port, and one of starttls, tls, none"
+        if self.password and self.security == "none":
+            return "a password is not sent without TLS"
+        return None
+
+    def send(self, events: list[AlertEvent]) -> None:
+        """Raises NotDelivered."""
+        message = EmailMessage()
+        message["From"], message["To"] = self.sender, ", ".join(self.recipients)
+        message["Subject"] = _one_line(
+            events[0].text if len(events) == 1 else f"{len(events)} alerts, {events[0].text}"
+        )
+        message.set_content("".join(f"{'FIRING' if event.firing else 'ended'}  {event.text}\n" for event in events))
+        context = ssl.create_default_context()
+        try:
+            with (
+                smtplib.SMTP_SSL(self.host, self.port, timeout=TIMEOUT_S, context=context)
+                if self.security == "tls"
+                else smtplib.SMTP(self.host, self.port, timeout=TIMEOUT_S)
+            ) as server:
+                if self.security == "starttls":
+                    server.starttls(context=context)
+                if self.user:
+                    server.login(self.user, self.password)
+                server.send_message(message)
+        except (OSError, smtplib.SMTPException, ValueError) as error:
+            raise NotDelivered(f"{self.host} did not take it: {str(error) or type(error).__name__}") from error
+
+
+Channel: TypeAlias = Webhook | Mail
+
+
+def log_event(event: AlertEvent) -> None:
+    """The channel `log`."""
+    level = logging.WARNING if event.firing else logging.INFO
+    state = "firing" if event.firing else "ended"
+    logger.log(level, "alert %s rule=%r subject=%r value=%g", state, event.rule, event.subject, event.value)
+
+
+def _is_address(text: str) -> bool:
+    return text.isascii() and text.isprintable() and "@" in text and not set(text) & set(' ,;<>"')
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)[:200]
+
+
+_MOST_ANSWER: Final = 65_536

@@ -1,0 +1,36 @@
+"""DiskOutlook: the forecast of each broker, from the latest sample, its configuration and the history."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from web.history.disk_forecast import DiskFacts, DiskForecast, forecast, write_rate
+from web.history.history_file import Chart
+from web.sampling.sample import BrokerSample, disk_sizes
+
+DAY_S: Final = 86_400
+WEEK_S: Final = 7 * DAY_S
+REFUSES: Final = 0.90
+"""RocketMQ and Headrace refuse writes from here on, unless configured otherwise."""
+
+ReadChart = Callable[[list[str], float, float, float], Chart]
+
+
+def disk_outlook(broker: BrokerSample, config: Mapping[str, str], read: ReadChart, now_s: float) -> DiskForecast | None:
+    """The broker's forecast; None as long as something is unknown. The rate of writes is the higher of the last day's and week's."""
+    sizes = disk_sizes(broker.runtime)
+    first, end = broker.number("commitLogMinOffset"), broker.number("commitLogMaxOffset")
+    hours = config.get("fileReservedTime", "")
+    if sizes is None or first is None or end is None or not hours.isdecimal() or len(hours) > 6:
+        return None
+    name = f"broker.log/{broker.key}"
+    rates = []
+    for span_s in (DAY_S, WEEK_S):
+        chart = read([name], now_s - span_s, now_s, now_s)
+        rates.append(write_rate(chart.times, chart.series[name]))
+    known = [rate for rate in rates if rate is not None]
+    if not known:
+        return None
+    earliest_ms = broker.number("earliestMessageTimeStamp") or 0
+    age_s = max(now_s - earliest_ms / 1000, 0.0) if earliest_ms > 0 else 0.0
+    total, free = sizes
+    return forecast(DiskFacts(total, free, round(end - max(first, 0)), age_s, int(hours) * 3600.0, max(known)))
