@@ -30,6 +30,7 @@ from web.history.history_routes import HistoryRoutes
 from web.history.recorder import Recorder
 from web.metrics.metrics_routes import MetricsRoutes
 from web.pages.groups.group_pages import GroupPages
+from web.pages.messages.message_pages import MessagePages
 from web.pages.overview import OverviewPages
 from web.pages.topics import TopicPages
 from web.pages.users import UserPages
@@ -104,6 +105,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *TopicPages(cluster).routes(),
         *GroupPages(cluster).routes(),
         *UserPages(users, sessions, audit, limits).routes(),
+        *MessagePages(cluster).routes(),
     ]
 
     menu = [route for route in declared if isinstance(route, Query) and route.menu]

@@ -69,6 +69,10 @@ class Cluster:
         result: T = await asyncio.shield(known.task)
         return result
 
+    async def ask(self, fetch: Callable[[Admin], Awaitable[T]]) -> T:
+        """The answer of `fetch`, neither shared nor kept: for large ones, such as messages with their bodies. Raises as `fetch`."""
+        return await self._fetch(fetch)
+
     async def map(self, one: Callable[[K], Awaitable[T]], keys: Iterable[K]) -> list[T | Exception]:
         """Calls `one` for each key at once; in place of an answer the exception. The calls use `read`, which bounds their number."""
         answers: Sequence[T | BaseException] = await asyncio.gather(*map(one, keys), return_exceptions=True)

@@ -1,0 +1,1 @@
+"""Messages: found by id, key or time, and one message."""

@@ -1,0 +1,122 @@
+"""One message: body, properties, where it is stored, and which groups are beyond it."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from headrace import HeadraceError, MessageExt, MessageQueue
+from headrace.model.host import format_host
+from web.pages.messages.bodies import describe
+from web.pages.messages.message_reads import MessageReads
+from web.pages.messages.message_search import message_path
+from web.paths import path_of
+from web.routes import Outcome, View, Visit
+from web.tables.table import Column, Kind, Table
+
+CONSUMED, WAITING, NO_OFFSET = "consumed", "not consumed yet", "no offset"
+
+
+class TrackRow(msgspec.Struct, frozen=True):
+    """A group that consumes the message's topic."""
+
+    group: str
+    state: str | None
+    offset: int | None
+    """The group's offset of the message's queue."""
+    problem: str = ""
+
+
+class Push(msgspec.Struct, frozen=True):
+    """A push of a message to one connected client."""
+
+    group: Annotated[str, msgspec.Meta(min_length=1)]
+    client: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+_COLUMNS: Final[tuple[Column[TrackRow], ...]] = (
+    Column("group", "Group", link=lambda row: path_of("groups", row.group)),
+    Column(
+        "state",
+        "State",
+        Kind.WORD,
+        help="Consumed: the group's offset is beyond the message. Its filter may have skipped it.",
+    ),
+    Column("offset", "Consumed to", Kind.NUMBER),
+    Column("problem", "Problem"),
+)
+
+
+class MessagePage:
+    """The page of one message."""
+
+    def __init__(self, reads: MessageReads) -> None:
+        self._reads = reads
+
+    async def show(self, visit: Visit) -> View:
+        """One message."""
+        message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
+        groups, problems = await self._track(message)
+        data = {
+            "id": message.message_id,
+            "offset_id": message.offset_message_id,
+            "topic": message.topic,
+            "facts": {
+                "Topic": message.topic,
+                "Tag": message.tags or "",
+                "Keys": " ".join(message.keys),
+                "Queue": str(message.queue_id),
+                "Offset": str(message.queue_offset),
+                "Stored at": format_host(message.store_host),
+                "Physical offset": str(message.physical_offset),
+                "Sent by": format_host(message.born_host),
+                "Retries": str(message.reconsume_times),
+                "Offset message id": message.offset_message_id,
+            },
+            "born_at": message.born_timestamp,
+            "stored_at": message.store_timestamp,
+            "properties": dict(sorted(message.properties.items())),
+            "body": describe(message.body),
+        }
+        table = Table("groups", TrackRow, groups, _COLUMNS, sort="group", empty="No group consumes the topic.")
+        return View("Message", "messages/message.html", data, [table], message.message_id, problems)
+
+    async def push(self, visit: Visit, form: Push) -> Outcome:
+        """Makes one connected client consume the message now. Raises HeadraceError."""
+        message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
+        result = await self._reads.cluster.admin.consume_directly(form.group, form.client, message.offset_message_id)
+        outcome = result.consume_result.value if result.consume_result is not None else "unknown"
+        return Outcome(
+            "The client answered {result} after {time} ms.",
+            {"result": outcome, "time": result.spent_time_mills},
+            message_path(message.offset_message_id, message.topic),
+            after={"group": form.group, "client": form.client, "result": outcome},
+        )
+
+    async def _track(self, message: MessageExt) -> tuple[list[TrackRow], list[str]]:
+        cluster, topic = self._reads.cluster, message.topic
+        try:
+            groups = await cluster.read(("topic groups", topic), lambda admin: admin.topic_groups(topic))
+            queues = await cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic))
+            info = await cluster.read(("cluster",), lambda admin: admin.cluster_info())
+        except HeadraceError as error:
+            return [], [f"{topic}: {error}"]
+        stored_at = format_host(message.store_host)
+        names = [name for name, data in info.broker_addr_table.items() if stored_at in data.broker_addrs.values()]
+        queue = next((one for one in queues if one.broker_name in names and one.queue_id == message.queue_id), None)
+        if queue is None:
+            return [], [f"no broker of this cluster has the address {stored_at}, at which the message is stored"]
+        answers = await cluster.map(lambda group: self._offset(group, queue), groups)
+        rows = []
+        for group, answer in zip(groups, answers, strict=True):
+            if isinstance(answer, Exception):
+                rows.append(TrackRow(group, None, None, str(answer)))
+            elif answer is None:
+                rows.append(TrackRow(group, NO_OFFSET, None))
+            else:
+                rows.append(TrackRow(group, CONSUMED if answer > message.queue_offset else WAITING, answer))
+        return rows, []
+
+    async def _offset(self, group: str, queue: MessageQueue) -> int | None:
+        return await self._reads.cluster.read(
+            ("offset", group, queue), lambda admin: admin.consumer_offset(group, queue)
+        )

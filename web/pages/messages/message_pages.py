@@ -1,0 +1,34 @@
+"""MessagePages: the pages of messages."""
+
+import time
+
+from web.cluster.cluster import Cluster
+from web.pages.messages.message_page import MessagePage, Push
+from web.pages.messages.message_reads import MessageReads
+from web.pages.messages.message_search import MessageSearch
+from web.routes import Change, Query, Route
+
+SECTION = "Message"
+
+
+class MessagePages:
+    """The pages of messages."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._reads = MessageReads(cluster)
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        page = MessagePage(self._reads)
+        search = MessageSearch(self._reads, lambda: time.time_ns() // 1_000_000)
+        return [
+            Query("/messages", search.show, "Find messages by id, key or time.", menu=SECTION, shortcut="m"),
+            Query("/messages/<id:str>", page.show, "Show a message.", section=SECTION),
+            Change(
+                "/messages/<id:str>/push",
+                Push,
+                page.push,
+                "message.push",
+                "Make one connected client consume a message.",
+            ),
+        ]

@@ -1,0 +1,118 @@
+"""MessageReads: what pages about messages read of the cluster."""
+
+from typing import Final
+
+from headrace import Admin, BrokerError, MessageExt, MessageQueue, RouteNotFound
+from headrace.model.host import format_host
+from headrace.model.message_id import decode_offset_message_id
+from headrace.protocol.response_code import ResponseCode
+from web.cluster.cluster import Cluster
+from web.cluster.topic_kinds import NORMAL, topic_kind
+from web.errors import Invalid, NotFound, QueryFailed
+from web.pages.messages.message_row import MessageRow, row_of
+from web.pages.messages.time_scan import Pulled, ScannedPage, merge, read_range
+
+MOST_BY_KEY: Final = 64
+"""RocketMQ's brokers return at most as many."""
+_MOST_ID: Final = 200
+_MOST_PULLED: Final = 32
+_MOST_BROKERS: Final = 64
+
+
+class MessageReads:
+    """Finds messages. Every call raises HeadraceError."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    async def by_id(self, message_id: str, topic: str = "") -> MessageExt:
+        """The message with an offset message id or a unique id; without a topic all topics are searched. Raises NotFound, QueryFailed."""
+        if not message_id or len(message_id) > _MOST_ID:
+            raise Invalid("the id is missing or too long", "Enter a message id, such as one that a producer logged.")
+        if await self._is_at_a_broker(message_id):
+            return await self.cluster.ask(lambda admin: _viewed(admin, message_id))
+        if topic:
+            found = await self._by_unique_id(topic, message_id)
+            if found is None:
+                raise NotFound(f"the topic {topic} has no message with the id {message_id}", _DELETED)
+            return found
+        return await self._in_any_topic(message_id)
+
+    async def by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> list[MessageRow]:
+        """The messages of a topic with a key, oldest first; of many the newest."""
+        found = await self.cluster.ask(
+            lambda admin: admin.query_messages(topic, key, MOST_BY_KEY * _MOST_BROKERS, begin_ms, end_ms)
+        )
+        return [row_of(message) for message in found]
+
+    async def by_time(self, topic: str, begin_ms: int, end_ms: int, offsets: list[int] | None) -> ScannedPage:
+        """A page of a topic's messages, oldest first; `offsets` are those of the page before."""
+        queues = sorted(await self.cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic)))
+        if offsets is not None and len(offsets) != len(queues):
+            raise Invalid("the number of queues has changed", "Search again from the beginning.")
+        starts: list[int | Exception] = (
+            list(offsets)
+            if offsets is not None
+            else await self.cluster.map(lambda queue: self._offset_at(queue, begin_ms), queues)
+        )
+        ranges = []
+        pairs = [
+            (queue, start) for queue, start in zip(queues, starts, strict=True) if not isinstance(start, Exception)
+        ]
+        for problem in (start for start in starts if isinstance(start, Exception)):
+            raise problem
+        answers = await self.cluster.map(
+            lambda pair: read_range(lambda at, count: self._pull(pair[0], at, count), pair[1], begin_ms, end_ms), pairs
+        )
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer  # a queue that is left out would look like one without messages
+            ranges.append(answer)
+        return merge(ranges)
+
+    async def _offset_at(self, queue: MessageQueue, moment: int) -> int:
+        return await self.cluster.read(("offset at", queue, moment), lambda admin: admin.search_offset(queue, moment))
+
+    async def _pull(self, queue: MessageQueue, offset: int, count: int) -> Pulled:
+        result = await self.cluster.ask(lambda admin: admin.read_messages(queue, offset, min(_MOST_PULLED, count)))
+        return Pulled([row_of(message) for message in result.messages], result.next_offset, result.max_offset)
+
+    async def _is_at_a_broker(self, message_id: str) -> bool:
+        """Whether it is an offset message id of a broker of this cluster: no other address is ever connected to."""
+        try:
+            host, _ = decode_offset_message_id(message_id)
+        except ValueError:
+            return False
+        info = await self.cluster.read(("cluster",), lambda admin: admin.cluster_info())
+        known = {address for broker in info.broker_addr_table.values() for address in broker.broker_addrs.values()}
+        return format_host(host) in known
+
+    async def _by_unique_id(self, topic: str, message_id: str) -> MessageExt | None:
+        return await self.cluster.ask(lambda admin: admin.query_by_unique_id(topic, message_id))
+
+    async def _in_any_topic(self, message_id: str) -> MessageExt:
+        topics = await self.cluster.read(("topics",), lambda admin: admin.topics())
+        searched = [topic for topic in topics if topic_kind(topic) == NORMAL]
+        answers = await self.cluster.map(lambda topic: self._by_unique_id(topic, message_id), searched)
+        found = [answer for answer in answers if isinstance(answer, MessageExt)]
+        if found:
+            return min(found, key=lambda message: message.store_timestamp)
+        failures = [one for one in answers if isinstance(one, Exception) and not isinstance(one, RouteNotFound)]
+        if failures:
+            raise QueryFailed(f"{len(failures)} of {len(searched)} topics could not be searched: {failures[0]}")
+        raise NotFound(
+            f"none of the {len(searched)} topics has a message with the id {message_id}",
+            "Retry, dead letter and system topics are searched only if you enter the topic. " + _DELETED,
+        )
+
+
+async def _viewed(admin: Admin, message_id: str) -> MessageExt:
+    try:
+        return await admin.view_message(message_id)
+    except BrokerError as error:
+        if error.code in {ResponseCode.NO_MESSAGE, ResponseCode.SYSTEM_ERROR}:
+            raise NotFound(f"the broker has no message with the id {message_id}: {error}", _DELETED) from error
+        raise
+
+
+_DELETED: Final = "Messages are deleted after the retention time (fileReservedTime)."

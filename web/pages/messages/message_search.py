@@ -1,0 +1,132 @@
+"""Search of messages: by id, by key, by time."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from web.errors import Invalid
+from web.pages.groups.resets import parse_time
+from web.pages.messages.message_reads import MOST_BY_KEY, MessageReads
+from web.pages.messages.message_row import MessageRow, row_of
+from web.paths import path_of
+from web.routes import View, Visit
+from web.tables.table import Column, Kind, Table
+
+_HOUR_MS: Final = 3_600_000
+_FOREVER: Final = (1 << 63) - 1
+
+
+class Search(msgspec.Struct, frozen=True):
+    """What is searched for."""
+
+    by: Literal["time", "key", "id"] = "time"
+    topic: str = ""
+    id: str = ""
+    key: str = ""
+    begin: str = ""
+    """ISO 8601 in UTC unless it has a zone, or ms since 1970; empty: no limit, for `time` an hour ago."""
+    end: str = ""
+    tag: str = ""
+    property: str = ""
+    """A property's name, or `name=value`."""
+    at: str = ""
+    """Where a page starts: an offset for each queue."""
+
+
+COLUMNS: Final[tuple[Column[MessageRow], ...]] = (
+    Column("id", "Message id", link=lambda row: message_path(row.offset_id, row.topic)),
+    Column("stored_at", "Stored", Kind.TIME),
+    Column("tag", "Tag"),
+    Column("keys", "Keys", Kind.LIST),
+    Column("queue", "Queue", Kind.NUMBER),
+    Column("queue_offset", "Offset", Kind.NUMBER),
+    Column("size", "Size", Kind.BYTES),
+    Column("body", "Body"),
+)
+
+
+class MessageSearch:
+    """The page on which messages are searched."""
+
+    def __init__(self, reads: MessageReads, now_ms: Callable[[], int]) -> None:
+        self._reads = reads
+        self._now_ms = now_ms
+
+    async def show(self, visit: Visit) -> View:
+        """The form, and what was found if something is searched for."""
+        search = _from_arguments(visit)
+        data: dict[str, Any] = {
+            "search": search,
+            "is_searched": False,
+            "next": None,
+            "begin": None,
+            "end": None,
+            "looked_at": 0,
+        }
+        if search.by == "id" and search.id:
+            rows: Sequence[MessageRow] = [row_of(await self._reads.by_id(search.id, search.topic))]
+        elif search.by == "key" and search.topic and search.key:
+            begin, end = self._span(search, 0)
+            rows = await self._reads.by_key(search.topic, search.key, begin, end)
+            data |= {"begin": begin, "end": end if search.end else None}
+            if len(rows) >= MOST_BY_KEY // 2:
+                # Brokers return the newest messages up to their own limit: earlier ones may match.
+                oldest = rows[0].stored_at
+                data["next"] = _next(search, end=str(oldest if oldest < end else oldest - 1))
+        elif search.by == "time" and search.topic:
+            begin, end = self._span(search, self._now_ms() - _HOUR_MS)
+            page = await self._reads.by_time(search.topic, begin, end, _offsets(search.at))
+            rows = [one for one in page.rows if _matches(one, search)]
+            data |= {"begin": begin, "end": end if search.end else None, "looked_at": len(page.rows)}
+            if page.next_offsets is not None:
+                data["next"] = _next(search, begin=str(begin), at=".".join(map(str, page.next_offsets)))
+        else:
+            return View("Messages", "messages/search.html", data)
+        data["is_searched"] = True
+        table = Table("messages", MessageRow, rows, COLUMNS, empty="No message was found.")
+        return View("Messages", "messages/search.html", data, [table])
+
+    def _span(self, search: Search, default_begin: int) -> tuple[int, int]:
+        begin = parse_time(search.begin) if search.begin else max(0, default_begin)
+        end = parse_time(search.end) if search.end else _FOREVER
+        if begin > end:
+            raise Invalid("the end is before the beginning", "Exchange the two times.")
+        return begin, end
+
+
+def message_path(message_id: str, topic: str) -> str:
+    """The page of a message."""
+    return path_of("messages", message_id, topic=topic)
+
+
+def _matches(row: MessageRow, search: Search) -> bool:
+    if search.tag and row.tag != search.tag:
+        return False
+    if not search.property:
+        return True
+    name, has_value, value = search.property.partition("=")
+    found = row.properties.get(name.strip())
+    return found is not None and (not has_value or found == value.strip())
+
+
+def _next(search: Search, **changes: str) -> dict[str, str]:
+    given: dict[str, str] = {**msgspec.to_builtins(search), **changes}
+    return {key: value for key, value in given.items() if value}
+
+
+def _offsets(text: str) -> list[int] | None:
+    if not text:
+        return None
+    parts = text.split(".")
+    if len(text) > 8_000 or not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in parts):
+        raise Invalid("the page's offsets are invalid", "Search again from the beginning.")
+    return [int(part) for part in parts]
+
+
+def _from_arguments(visit: Visit) -> Search:
+    given = {key: value.strip() for key, value in visit.arguments.items() if value.strip()}
+    try:
+        return msgspec.convert(given, Search, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"the address is invalid: {error}") from error
