@@ -48,6 +48,8 @@ class MessageReads:
     async def by_time(self, topic: str, begin_ms: int, end_ms: int, offsets: list[int] | None) -> ScannedPage:
         """A page of a topic's messages, oldest first; `offsets` are those of the page before."""
         queues = sorted(await self.cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic)))
+        if not queues:
+            raise Invalid(f"no queue of the topic {topic} may be read", "Give the topic the permission to read (6).")
         if offsets is not None and len(offsets) != len(queues):
             raise Invalid("the number of queues has changed", "Search again from the beginning.")
         starts: list[int | Exception] = (
