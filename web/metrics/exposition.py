@@ -28,6 +28,9 @@ class Exposition:
         self._sampler = sampler
         self._brokers = BrokerMetrics()
         self._exporter = ExporterMetrics()
+        self._turn = asyncio.Lock()
+        self._texts: dict[bool, tuple[Sample, bytes]] = {}
+        """With the exporter's names or without: the latest sample, and its text."""
 
     async def scrape(self, *, exporter_names: bool = False) -> bytes:
         """The text. If the cluster does not answer in time, the appliance's own figures and `headrace_scrape_complete` 0."""
@@ -36,6 +39,15 @@ class Exposition:
                 sample = await self._sampler.latest(MAX_AGE_S)
         except TimeoutError:
             sample = Sample(time.time(), problem=f"the cluster did not answer within {DEADLINE_S:g} s")
+        async with self._turn:
+            known = self._texts.get(exporter_names)
+            if known is None or known[0] is not sample:
+                # Thousands of topics take half a second, during which pages are served.
+                text = await asyncio.to_thread(self._format, sample, exporter_names=exporter_names)
+                known = self._texts[exporter_names] = (sample, text)
+            return known[1]
+
+    def _format(self, sample: Sample, *, exporter_names: bool) -> bytes:
         return format_families(self._families(sample, exporter_names=exporter_names))
 
     def _families(self, sample: Sample, *, exporter_names: bool) -> Iterator[Metric]:
