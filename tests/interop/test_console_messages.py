@@ -19,8 +19,17 @@ def browser(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def read(browser: Browser, path: str) -> dict[str, Any]:
-    answer = browser.get(f"/api/v1{path}")
-    return answer.json() if answer.status == 200 else {}
+    """The answer of the API. It fails while the machine is too busy for the page's deadline."""
+    answers: list[dict[str, Any]] = []
+
+    def is_answered() -> bool:
+        answer = browser.get(f"/api/v1{path}")
+        if answer.status == 200:
+            answers.append(answer.json())
+        return bool(answers)
+
+    wait_until(is_answered, 60, path)
+    return answers[0]
 
 
 def rows(browser: Browser, query: str) -> list[dict[str, Any]]:
