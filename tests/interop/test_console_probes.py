@@ -24,7 +24,7 @@ def port() -> int:
 
 @pytest.fixture(scope="module")
 def appliance(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Appliance]:
-    small = {"mappedFileSizeCommitLog": 16 << 20}
+    small = {"mappedFileSizeCommitLog": str(16 << 20)}
     with Appliance(tmp_path_factory.mktemp("probed") / "data", settings=small, console_port=port) as appliance:
         wait_until(lambda: is_up(port), 60, "console")
         await_registered(appliance.name_server)
