@@ -15,7 +15,7 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ssl import SSLContext
 from typing import Final, Protocol
 
@@ -31,7 +31,6 @@ from headrace.protocol.headers.name_server import (
     QueryDataVersionRequestHeader,
     QueryDataVersionResponseHeader,
     RegisterBrokerRequestHeader,
-    RegisterBrokerResponseHeader,
     UnregisterBrokerRequestHeader,
 )
 from headrace.protocol.json_bean import encode_bean
@@ -63,14 +62,6 @@ class Client(Protocol):
         """Closes all connections."""
 
 
-@dataclass(frozen=True, slots=True)
-class Master:
-    """The master of a slave, from a name server: `ip:port` of its main and of its HA listener."""
-
-    address: str | None
-    ha_address: str | None
-
-
 class Registration:
     """Keeps this broker registered at every name server. One for each broker; used in its event loop."""
 
@@ -90,7 +81,6 @@ class Registration:
         self._config = config
         self._given_name_servers = tuple(name_servers)
         self._answers: dict[str, bool] = {}
-        self._master_listeners: list[Callable[[Master], None]] = []
         self._is_stopped = False
         self._periodic: asyncio.Task[None] | None = None
         self._soon: asyncio.Task[None] | None = None
@@ -127,10 +117,6 @@ class Registration:
     def name_servers(self) -> tuple[str, ...]:
         """The addresses of the name servers."""
         return self._config.name_servers or self._given_name_servers
-
-    def on_master(self, listener: Callable[[Master], None]) -> None:
-        """Calls a slave's `listener` with the address of its master, each time a name server returns it."""
-        self._master_listeners.append(listener)
 
     def options_changed(self, keys: frozenset[str]) -> None:
         """Registers at once after a change of the broker's permission."""
@@ -240,19 +226,13 @@ class Registration:
             logger.warning("registration failed, will retry name_server=%s error=%s", address, trouble)
 
     def _apply_answers(self, answers: list[RemotingCommand]) -> None:
-        """Applies the responses: ordered topics, the address of the master. The first name server that has them is used."""
+        """Takes the ordered topics from the first response that has them."""
         for ordered in filter(None, map(_ordered_topics, answers)):
             try:
                 self._topics.set_ordered(ordered.table)
             except OSError as error:
                 logger.warning("ordered topics not updated, will retry error=%s", error)
             break
-        for answer in answers:
-            said = RegisterBrokerResponseHeader.from_ext(answer.ext_fields)
-            if said.master_addr or said.ha_server_addr:
-                for listener in self._master_listeners:
-                    listener(Master(said.master_addr, said.ha_server_addr))
-                break
 
     # -- what is sent -----------------------------------------------------------------------------------------------------
 

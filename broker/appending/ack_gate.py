@@ -4,6 +4,10 @@ Replaces RocketMQ's two request queues with their swap-lists and locks: response
 append, so one comparison finds all that can be released. `flushed_offset` (SYNC_FLUSH) and
 `push2slave_max_offset` (SYNC_MASTER) determine this; their writers ring the broker, which calls `release`.
 
+Whoever adds a condition: `AckGate._outcome` decides, `broker.wakeups` lists the cells that are read again before the broker sleeps,
+`store.ha.master` decides which slaves count. `Appender.pass_gate` and `broker.connections.hot_requests` ask the gate; messages with
+WAIT=false do not wait.
+
 If a deadline passes first, the message is stored nevertheless, and the response tells which of the two
 was late (10 FLUSH_DISK_TIMEOUT, 12 FLUSH_SLAVE_TIMEOUT; as in RocketMQ the slave's status takes precedence).
 """

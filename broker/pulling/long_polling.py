@@ -56,7 +56,10 @@ class LongPolling:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def hold(self, pull: PullRequest, selector: Selector) -> float:
-        """Holds a pull without messages; returns the maximum time in seconds. Raises LimitReached."""
+        """Holds a pull without messages; returns the maximum time in seconds. Raises LimitReached.
+
+        The client asks for the time (ours in `headrace.client.consuming.puller`).
+        """
         self._check_limits(pull)
         config = self._config
         hold_ms = pull.header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills

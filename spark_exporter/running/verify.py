@@ -19,17 +19,17 @@ import pyarrow.compute as pc
 from spark_exporter.errors import SourceError, TargetError
 from spark_exporter.planning.plan import Source
 from spark_exporter.reading.range_scan import ByteRange, RangeScan, ScanOptions
-from spark_exporter.reading.schema import BODY_COLUMN
+from spark_exporter.reading.schema import BODY_COLUMN, MESSAGES
 from spark_exporter.targets.ledger import ExportedRange
 from spark_exporter.targets.open_target import Target
 from spark_exporter.writing.body_schema import TableBodies
 from spark_exporter.writing.layout import Layout
 
-_COMPARED: Final = (
-    "broker_name", "topic", "queue_id", "queue_offset", "commit_log_offset", "store_size", "msg_id", "offset_msg_id", "keys", "tags",
-    "born_timestamp", "store_timestamp", "born_host", "store_host", "reconsume_times", "flag", "sys_flag",
-    "prepared_transaction_offset", "body_crc", "real_topic", "retry_topic", "body",
-)  # fmt: skip
+_NOT_COMPARED: Final = {
+    "cluster",
+    "properties",
+}  # what the operator gives, and a map, whose order its readers may change
+_COMPARED: Final = tuple(name for name in MESSAGES.names if name not in _NOT_COMPARED)
 _NUMBER: Final = pa.int64()
 _MASK: Final = (1 << 64) - 1
 _SPREAD: Final = 0x9E3779B97F4A7C15  # an odd number with many set bits, so that similar rows have different hashes

@@ -1,7 +1,8 @@
 """HaSlave: the slave's side of replication. It reports to the master how far it has copied the log, and copies what arrives.
 
-A report is `copied_offset`. The slave sends one as soon as it is connected (RocketMQ's slaves wait five seconds), whenever it has copied more, and
-when it has been quiet for a while. A frame that does not begin where the own log ends closes the link; it is made again, and asked again.
+A report is `copied_offset`, in the bytes of `headrace.protocol.ha_frame`. The slave sends one as soon as it is connected (RocketMQ's slaves wait
+five seconds), whenever it has copied more, and when it has been quiet for a while. `store.ha.master` sends what follows, from the beginning of the
+newest file if the first report is 0. A frame that does not begin where the own log ends closes the link; it is made again, and asked again.
 """
 
 import asyncio
@@ -104,7 +105,7 @@ class HaSlave:
     async def _take(self, frame: HaFrame) -> None:
         log, offset = self._log, frame.physical_offset
         if log.copied_offset == 0 and frame.data:
-            log.request(offset)
+            log.request_file(offset)
             self._bells["housekeeper"].ring()
             await self._wait_until(lambda: log.has_begun_at(offset))
             log.begin_at(offset)

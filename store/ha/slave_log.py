@@ -58,7 +58,7 @@ class SlaveLog:
         self._damaged_offset = -1
         wipe(self._paths, self._config, self.wrote_offset, self._control.append_limit)
 
-    def request(self, offset: int) -> None:
+    def request_file(self, offset: int) -> None:
         """An empty log begins at the master's first frame: requests that file from the housekeeper. Raises HaError."""
         if offset % self._size:
             raise HaError(

@@ -23,9 +23,13 @@ from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 
 PUSH_SUSPEND_MS: Final = 15_000
+"""How long a broker holds a pull of a push consumer; RocketMQ's value. It must be below `SUSPENDED_TIMEOUT_MS`."""
 PULL_SUSPEND_MS: Final = 20_000
+"""The same for other consumers."""
 SUSPENDED_TIMEOUT_MS: Final = 30_000
+"""How long the client waits for the answer to a pull that may be held."""
 AT_ONCE_TIMEOUT_MS: Final = 10_000
+"""How long it waits for other answers."""
 
 
 class PullStatus(Enum):

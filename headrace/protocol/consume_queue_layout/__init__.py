@@ -24,6 +24,9 @@ A queue whose first files are missing begins with fillers: entries of physical o
 
 Batch queues of RocketMQ 5 (`batchconsumequeue/`, 46 bytes per entry) are only dumped and verified.
 
+Only `store.consume_queue` writes entries (`cursor`, and `writer` what is unusual). Readers unpack the three fields with `ENTRY`; compiled readers
+are `store.filter.entry_selector` and `store.query.gather`.
+
 Compiled modules use the numbers in the `.pxd` beside this file; a test compares the two. Packages are not compiled.
 """
 

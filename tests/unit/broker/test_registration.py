@@ -13,7 +13,7 @@ import pytest
 import broker.registration
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile
-from broker.registration import Master, Registration
+from broker.registration import Registration
 from broker.topics.topics import TopicTable
 from headrace.errors import ConnectError
 from headrace.model.topic_config import TopicConfig
@@ -290,16 +290,6 @@ def test_only_outdated_name_servers_are_updated_without_force_register(tmp_path:
     theirs = next(line for line in golden.frames("register") if line.get("code") == 322)
     assert here.servers.asked[0][1].ext.keys() == theirs["extFields"].keys()
     assert fastjson.loads(here.servers.asked[0][1].body).keys() == {"counter", "timestamp"}
-
-
-def test_slave_receives_the_address_of_its_master(tmp_path: Path) -> None:
-    here = setting(tmp_path, broker_id=1)
-    ext = {"masterAddr": "10.0.0.1:10911", "haServerAddr": "10.0.0.1:10912"}
-    here.servers.answers["a:1"] = lambda command: response_to(command, ResponseCode.SUCCESS, ext=ext)
-    heard: list[Master] = []
-    here.registration.on_master(heard.append)
-    run(here.registration.register())
-    assert heard == [Master("10.0.0.1:10911", "10.0.0.1:10912")]
 
 
 def test_registration_is_repeated_periodically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
