@@ -246,7 +246,7 @@ def test_paths_that_workers_cannot_see_are_refused_before_writing(
     assert done.returncode == 1
     said = [line for line in done.stderr.splitlines() if "has not allocated an executor yet" not in line]
     assert len(said) == 1, done.stderr
-    assert " is not visible on " in said[0]
+    assert " on worker " in said[0]
     assert sorted(tmp_path.rglob("*")) == before
     for number in range(WORKERS):
         assert list(cluster.work_folder(number).rglob("_export")) == []

@@ -90,6 +90,7 @@ def test_stopped_role_stays_down_until_started(tmp_path: Path) -> None:
         assert headrace("stop", "worker", "--data", data).stdout == "worker is stopped\n"
         assert appliance.role("worker") == {
             "pid": None, "state": "stopped", "restarts": 0, "heartbeat_age_ms": None, "long_call": None,
+            "problem": "",
         }  # fmt: skip
         os.kill(appliance.pid_of("sink"), signal.SIGKILL)
         appliance.wait_restarted("sink")

@@ -67,9 +67,14 @@ def test_exporter_names_and_deleted_topics(server: Server, client: Client) -> No
             (queue,) = await admin.subscribe_queues("SampledOnce")
             await admin.update_consumer_offset("sampled-once", queue, 1)
             await admin.update_topic(TopicConfig("SampledOnce", 1, 1))
-            exposition = Exposition(Sampler(admin, OwnAppliance(None)))
-            text = (await exposition.scrape(exporter_names=True)).decode()
-            assert "rocketmq_broker_tps{" in text
+
+            async def scraped() -> str | None:
+                text = (await Exposition(Sampler(admin, OwnAppliance(None))).scrape(exporter_names=True)).decode()
+                # Apache's broker reports rates only some seconds after its start.
+                return text if "rocketmq_broker_tps{" in text else None
+
+            text = await eventually(scraped, "the broker's rates")
+            assert text is not None
             assert "rocketmq_brokeruntime_commitlog_disk_ratio{" in text
             await admin.delete_topic("SampledOnce")
             text = (await Exposition(Sampler(admin, OwnAppliance(None))).scrape()).decode()

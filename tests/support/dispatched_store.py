@@ -20,6 +20,7 @@ from store.commit_log.scanner import find_end
 from store.config import SLAVE, StoreConfig
 from store.dispatch.dispatcher import COUNTERS, Dispatcher
 from store.dispatch.unusual_entries import BitMap, no_bit_map
+from store.mapped_file import reserve_file
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths, file_name
 
@@ -72,7 +73,7 @@ class HandWrittenLog:
         start, at = self.end - self.end % size, self.end
         path = self.paths.commit_log / file_name(start)
         if not path.exists():
-            path.write_bytes(bytes(size))
+            reserve_file(path, size)  # whole at once: others may be reading the folder
         with path.open("r+b") as file:
             file.seek(at - start)
             file.write(data)
