@@ -154,6 +154,7 @@ class RoleSupervisor(Generic[C, S]):
                 or managed.judge(health[name], now_ms, self._timeouts.heartbeat_timeout_ms, awake_since_ms)
                 is not Verdict.ALIVE,
                 long_call=health[name].long_call if managed.pid else None,
+                is_optional=managed.role.is_optional,
             )
             for name, managed in self.managed_roles.items()
         ]

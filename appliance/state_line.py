@@ -8,17 +8,21 @@ from appliance.managed_role import Phase
 
 @dataclass(frozen=True, slots=True)
 class RoleState:
-    """What the line shows of a role. `is_silent`: its heartbeat is overdue; `long_call`: the call that it has announced."""
+    """What the line shows of a role. `is_silent`: its heartbeat is overdue; `long_call`: the call that it has announced.
+
+    An optional role, such as the console, may wait for its port for ever: that is no reason to restart the appliance.
+    """
 
     name: str
     phase: Phase
     is_silent: bool
     long_call: str | None = None
+    is_optional: bool = False
 
     @property
     def is_healthy(self) -> bool:
         """Whether it works, starts, or was stopped on purpose: neither silent nor waiting to be started again."""
-        return not self.is_silent and self.phase is not Phase.WAITING
+        return self.is_optional or (not self.is_silent and self.phase is not Phase.WAITING)
 
 
 def format_state_line(state: str, roles: Sequence[RoleState], failed_brokers: Sequence[str]) -> str:

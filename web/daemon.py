@@ -19,6 +19,7 @@ from web.application import Console, ConsoleSettings, make_console
 BEAT_INTERVAL_S: Final = 0.25
 STOP_GRACE_S: Final = 2.0  # limit: requests in progress; streams of events are not awaited
 _NICENESS: Final = 5  # limit: pages must not take the processor from brokers of the same machine
+_KILL_EARLY: Final = "500"  # limit: nor memory: the kernel ends the console before a broker
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,8 @@ def run(
     """
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(_KILL_EARLY)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(beat, ready, stop_fd, listener, settings))
 

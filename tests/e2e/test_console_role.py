@@ -24,6 +24,7 @@ def test_console_lists_topics_and_is_restarted_after_a_kill(tmp_path: Path) -> N
         topics = browser.get("/api/v1/topics?kind=all").json()["topics"]
         assert "TBW102" in [row["topic"] for row in topics["rows"]]
         broker, console = appliance.pid_of("broker"), appliance.pid_of("console")
+        assert Path(f"/proc/{console}/oom_score_adj").read_text() == "500\n"
         os.kill(console, signal.SIGKILL)
         appliance.wait_restarted("console", console)
         wait_until(lambda: is_up(port), 30, "console again")

@@ -148,3 +148,4 @@ def test_role_is_healthy_unless_it_is_silent_or_down() -> None:
     healthy = {phase for phase in Phase if RoleState("broker", phase, False).is_healthy}
     assert healthy == set(Phase) - {Phase.WAITING}
     assert not RoleState("broker", Phase.RUNNING, True).is_healthy
+    assert all(RoleState("console", phase, True, is_optional=True).is_healthy for phase in Phase)

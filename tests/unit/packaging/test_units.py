@@ -41,6 +41,10 @@ def test_start_that_was_refused_for_a_reason_is_not_repeated(unit: dict[str, str
     assert {int(code) for code in unit["RestartPreventExitStatus"].split()} == refused
 
 
+def test_process_killed_for_lack_of_memory_does_not_end_the_others(unit: dict[str, str]) -> None:
+    assert unit["OOMPolicy"] == "continue"
+
+
 def test_filter_functions_can_still_be_sandboxed(unit: dict[str, str]) -> None:
     allowed = unit["SystemCallFilter"].split()
     assert {"seccomp", "landlock_create_ruleset", "landlock_restrict_self"} <= set(allowed)
