@@ -128,6 +128,8 @@ def read_configuration(sources: Sources) -> Configuration:
         _place_store(given, place, paths, entry)
         brokers.append(replace(_make_broker(entry.name, is_only, place, given, appliance, file), tls=tls))
     check_conflicts(brokers)
+    if appliance.console_enable:
+        _check_console_port(console, appliance, brokers)
     return Configuration(paths, appliance, nameserver, tuple(brokers), warnings, tls, console)
 
 
@@ -365,6 +367,21 @@ def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: ApplianceP
     # Relative to the current folder, like all paths of a command.
     home = given.get("rocketmqHome")
     given["rocketmqHome"] = Given(os.path.abspath(home.text) if home and home.text else broker.folder, "rocketmqHome")
+
+
+def _check_console_port(
+    console: ConsoleConfig, appliance: ApplianceConfig, brokers: Sequence[BrokerConfiguration]
+) -> None:
+    """The console would bind its port first, and the broker could not start."""
+    users = {appliance.nameserver_port: "nameserverPort"} if appliance.nameserver_enable else {}
+    for each in brokers:
+        port = each.broker.listen_port
+        users |= {port: "listenPort", each.broker.fast_port: "the VIP channel", port + 1: "HA"}
+    if console.console_port in users:
+        raise ConfigurationError(
+            f"port {console.console_port} is used by both consolePort and {users[console.console_port]}; "
+            "change one of them, or disable the console (--no-console)"
+        )
 
 
 def _check_ports(broker: BrokerConfig, appliance: ApplianceConfig) -> None:

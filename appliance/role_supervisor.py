@@ -154,7 +154,7 @@ class RoleSupervisor(Generic[C, S]):
                 or managed.judge(health[name], now_ms, self._timeouts.heartbeat_timeout_ms, awake_since_ms)
                 is not Verdict.ALIVE,
                 long_call=health[name].long_call if managed.pid else None,
-                is_optional=managed.role.is_optional,
+                is_optional=managed.role.is_optional or managed.role.is_expendable,
             )
             for name, managed in self.managed_roles.items()
         ]

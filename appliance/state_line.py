@@ -10,7 +10,7 @@ from appliance.managed_role import Phase
 class RoleState:
     """What the line shows of a role. `is_silent`: its heartbeat is overdue; `long_call`: the call that it has announced.
 
-    An optional role, such as the console, may wait for its port for ever: that is no reason to restart the appliance.
+    An optional role may wait for ever, such as the console for its port or a filter worker for memory: that is no reason to restart the appliance.
     """
 
     name: str

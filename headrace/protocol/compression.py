@@ -14,6 +14,7 @@ DEFAULT_LEVEL: Final = 5
 
 MAX_PLAIN_SIZE: Final = 256 * 1024 * 1024
 """# limit: 64 times the largest body that brokers accept by default; limits the damage of a decompression bomb."""
+_PIECE: Final = 1024  # limit: four bytes of zstd can stand for 128 KiB, so a piece stands for at most 32 MiB
 
 
 def compress(body: bytes, sys_flag: int, level: int = DEFAULT_LEVEL) -> bytes:
@@ -69,12 +70,16 @@ def _zstandard_rest(body: bytes) -> bytes:
         if size > 0:
             return bytes(zstandard.ZstdDecompressor().decompress(body))
         decompressor = zstandard.ZstdDecompressor().decompressobj(write_size=1 << 20)
-        plain = bytes(decompressor.decompress(body))
+        plain = bytearray()
+        for at in range(0, len(body), _PIECE):
+            plain += decompressor.decompress(body[at : at + _PIECE])
+            if decompressor.eof or len(plain) > MAX_PLAIN_SIZE:
+                break
     except zstandard.ZstdError as error:
         raise RemoteProtocolError(f"a compressed body cannot be decompressed: {error}") from None
     if not decompressor.eof or len(plain) > MAX_PLAIN_SIZE:
         raise RemoteProtocolError("a compressed body is truncated, or larger than the limit")
-    return plain
+    return bytes(plain)
 
 
 def _lz4_frame() -> Any:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,19 @@ def test_name_server_port_comes_from_its_file_unless_a_flag_is_given(tmp_path: P
 def test_invalid_ports_are_an_error(tmp_path: Path, port: int, nameserver_port: int, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         read_configuration(Sources(data=str(tmp_path), port=port, nameserver_port=nameserver_port))
+
+
+@pytest.mark.parametrize(
+    ("port", "user"), [(8080, "listenPort"), (8082, "the VIP channel"), (8079, "HA"), (10911, None)]
+)
+def test_console_does_not_take_the_port_of_a_broker(tmp_path: Path, port: int, user: str | None) -> None:
+    sources = Sources(data=str(tmp_path), port=port)
+    if user is None:
+        assert read_configuration(sources).console.console_port == 8080
+        return
+    with pytest.raises(ConfigurationError, match=f"port 8080 is used by both consolePort and {user}"):
+        read_configuration(sources)
+    assert read_configuration(replace(sources, no_console=True)).brokers[0].broker.listen_port == port
 
 
 def test_missing_file_is_reported_in_one_line(tmp_path: Path) -> None:

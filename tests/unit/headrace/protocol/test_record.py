@@ -1,9 +1,13 @@
+import random
+import tracemalloc
 from typing import Any
 
 import pytest
+import zstandard
 
 from headrace.errors import LocalProtocolError, RemoteProtocolError
 from headrace.model import decode_properties, sys_flag
+from headrace.protocol import compression
 from headrace.protocol.compression import compress, decompress
 from headrace.protocol.record import (
     RecordCheck,
@@ -174,6 +178,24 @@ def test_compressed_body_is_decompressed_on_request(kind: Any) -> None:
     for broken in (body[:-3], b"", b"garbage" * 9):
         with pytest.raises(RemoteProtocolError):
             decompress(broken, flag)
+
+
+def test_decompression_bomb_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "MAX_PLAIN_SIZE", 1 << 20)
+    body = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(256 << 20))
+    assert len(body) < 10_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(RemoteProtocolError, match="larger than the limit"):
+            decompress(body, sys_flag.COMPRESSION_ZSTD)
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+    plain = random.Random(7).randbytes(1 << 19) + bytes(1 << 18)
+    unsized = zstandard.ZstdCompressor(write_content_size=False).compress(plain)
+    assert decompress(unsized, sys_flag.COMPRESSION_ZSTD) == plain
+    with pytest.raises(RemoteProtocolError):
+        decompress(unsized[:-5], sys_flag.COMPRESSION_ZSTD)
 
 
 def test_unknown_compression_is_refused() -> None:
