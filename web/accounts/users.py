@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from web.accounts.login_limits import LONGEST_NAME
 from web.accounts.passwords import LONGEST, SHORTEST, Passwords
 from web.errors import Invalid, NotFound
 from web.routes import Access
 
-_NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+_NAME: Final = re.compile(rf"[A-Za-z0-9._@-]{{1,{LONGEST_NAME}}}")
 
 
 @dataclass(frozen=True, slots=True)

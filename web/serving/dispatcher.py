@@ -21,7 +21,7 @@ from web.accounts.audit_log import STARTED, AuditLog
 from web.errors import Invalid, NotFound, NotLoggedIn, QueryFailed
 from web.paths import path_of
 from web.routes import Change, Outcome, Query, Raw, Route, View, Visit
-from web.serving.forms import read_form
+from web.serving.forms import read_fields, read_form
 from web.serving.page_renderer import PageRenderer
 from web.serving.security import HEADERS
 from web.serving.visitors import CSRF_FIELD, CSRF_HEADER, require
@@ -109,7 +109,9 @@ class Dispatcher:
     def _form(self, change: Change[Any]) -> Handler:
         async def answer(request: Request, **path: str) -> HTTPResponse:
             visit = self._visitors.visit(request, path)
-            sent: dict[str, list[str]] = dict(request.get_form(keep_blank_values=True) or {})
+            if not visit.user:
+                require(visit, change.access)  # before anything that a stranger sent is decoded
+            sent = read_fields(request)
             csrf = sent.get(CSRF_FIELD, [""])[0]
             outcome = await self._change(change, request, visit, csrf, sent)
             self._pages.notice(request, outcome)

@@ -2,14 +2,36 @@
 
 import typing
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qs
 
 import msgspec
+from sanic import Request
 
 from web.errors import Invalid
 from web.serving.visitors import CSRF_FIELD
 
 F = TypeVar("F", bound=msgspec.Struct)
+
+_FORM_TYPE: Final = "application/x-www-form-urlencoded"
+_MOST_FIELDS: Final = 1000  # limit: a page of chosen rows, and what goes with them
+
+
+def read_fields(request: Request) -> dict[str, list[str]]:
+    """The fields that a browser sent. Raises Invalid.
+
+    Only the plain type of HTML forms: the sender of a multipart form chooses each field's encoding, and some take minutes to decode.
+    """
+    if not request.body:
+        return {}
+    kind = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
+    if kind != _FORM_TYPE:
+        raise Invalid(f"the type of the form is {kind[:80]!r}", f"Send it as {_FORM_TYPE}.")
+    try:
+        text = request.body.decode("ascii")
+        return parse_qs(text, keep_blank_values=True, errors="replace", max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        raise Invalid(f"the form is invalid: {error}", "Correct it and send it again.") from error
 
 
 def read_form(form: type[F], sent: Mapping[str, list[str]] | bytes) -> F:

@@ -11,6 +11,7 @@ from web.accounts.login_limits import LoginLimits
 from web.accounts.users import Users
 from web.errors import Invalid, QueryFailed, Refused, TooOften
 from web.routes import Access, Raw, View, Visit
+from web.serving.forms import read_fields
 from web.serving.page_renderer import PageRenderer
 from web.serving.visitors import CSRF_FIELD
 from web.translations import LANGUAGES
@@ -50,8 +51,9 @@ class LoginPages:
         name, password = _field(request, "name").strip(), _field(request, "password")
         wait_ms = self._limits.wait_ms(visit.address, name)
         if wait_ms:
-            minutes = -(-wait_ms // 60_000)
-            self._audit.add("", visit.address, "login", name, "refused: too many failed attempts")
+            minutes = -(
+                -wait_ms // 60_000
+            )  # not in the audit log, from which anybody could drive older entries otherwise
             failure: QueryFailed = TooOften("too many failed logins", f"Try again in {minutes} min.")
             return self._login_form(request, visit, failure, name)
         # order: counted before the password is checked, so that attempts at the same time count.
@@ -149,5 +151,4 @@ def safe_path(path: str) -> str:
 
 
 def _field(request: Request, name: str) -> str:
-    form = request.form
-    return str(form.get(name) or "") if form is not None else ""
+    return read_fields(request).get(name, [""])[0]

@@ -2,13 +2,15 @@ import contextlib
 import re
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.console import PASSWORD, RunningConsole
+from support.console import PASSWORD, RunningConsole, request
 from web.accounts.database import open_database
+from web.accounts.login_limits import FAILURES_OF_ADDRESS, LoginLimits
 from web.errors import DatabaseUnusable
 
 pytestmark = pytest.mark.slow
@@ -123,6 +125,38 @@ def test_many_wrong_passwords_close_the_login_for_that_address(console: RunningC
     refused = browser.log_in("admin", PASSWORD)
     assert refused.status == 429
     assert "Try again in 5 min." in refused.text
+
+
+def test_failed_logins_take_no_memory_and_drive_nothing_out_of_the_audit_log(console: RunningConsole) -> None:
+    admin, browser = console.administrator(), console.browser()
+    for _ in range(FAILURES_OF_ADDRESS + 20):
+        browser.log_in("a" * 100_000, "wrong")
+    rows = admin.get("/api/v1/audit").json()["audit"]["rows"]
+    assert len([row for row in rows if row["action"] == "login"]) <= FAILURES_OF_ADDRESS + 1
+    limits = LoginLimits(lambda: 0)
+    for number in range(50):
+        limits.failed("127.0.0.1", f"{number}" * 1000)
+    assert sum(len(key) for _, key in limits._failures) < 1000
+
+
+@pytest.mark.parametrize("path", ["/login", "/topics", "/language"])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("multipart/form-data; boundary=b", b"--b\r\nContent-Disposition: form-data; name=x\r\n"
+         b"Content-Type: text/plain; charset=punycode\r\n\r\n" + b"A" * 500_000 + b"\r\n--b--\r\n"),
+        ("application/x-www-form-urlencoded", b"a=1&" * 500_000),
+        ("application/x-www-form-urlencoded", b"name=\xff"),
+    ],
+    ids=["multipart", "many-fields", "not-ascii"],
+)  # fmt: skip
+def test_form_of_a_stranger_is_refused_before_it_takes_time(
+    console: RunningConsole, path: str, kind: str, body: bytes
+) -> None:
+    began = time.monotonic()
+    page = request("POST", console.port, path, body, {"Content-Type": kind})
+    assert page.status in {303, 400}
+    assert time.monotonic() - began < 5
 
 
 def test_login_of_another_site_s_page_is_refused(console: RunningConsole) -> None:
