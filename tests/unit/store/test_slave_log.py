@@ -106,7 +106,7 @@ def test_partial_record_is_wiped_before_the_log_continues(
 
 def test_empty_log_begins_at_the_masters_offset(instance: Instance, copy: SlaveLog) -> None:
     begin = 2 * LOG_FILE_SIZE
-    copy.request(begin)
+    copy.request_file(begin)
     assert instance.control.requested_offset == begin
     assert not copy.has_begun_at(begin)
     HousekeeperPublisher(instance.control).min_offset(begin)
@@ -117,7 +117,7 @@ def test_empty_log_begins_at_the_masters_offset(instance: Instance, copy: SlaveL
 
 def test_log_cannot_begin_in_the_middle_of_a_file(copy: SlaveLog) -> None:
     with pytest.raises(HaError, match="in the middle of a file"):
-        copy.request(LOG_FILE_SIZE + 1)
+        copy.request_file(LOG_FILE_SIZE + 1)
 
 
 @pytest.mark.parametrize("piece", [100, 492, 32768])
