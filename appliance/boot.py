@@ -111,7 +111,9 @@ def _take_lock(configuration: Configuration) -> StoreLock:
             f"stop it with: headrace stop --data {configuration.paths.data}"
         ) from error
     except OSError as error:
-        raise PreflightFailed(f"data folder lock {path}: {error.strerror}") from error
+        raise PreflightFailed(
+            f"cannot lock the data folder {path}: {error.strerror}; check its owner and mode"
+        ) from error
 
 
 def _take_stores(configuration: Configuration, groups: Sequence[BrokerGroup], announce: Announcements) -> None:
@@ -177,7 +179,9 @@ def _supervise(
         stacks_fd = process.open_own_file(paths.stacks_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         control = ControlServer(paths.control_socket, selector)
     except OSError as error:
-        raise PreflightFailed(f"data folder {paths.data}: {error.strerror}: {error.filename}") from error
+        raise PreflightFailed(
+            f"cannot prepare the data folder {paths.data}: {error.filename}: {error.strerror}; check permissions and free space"
+        ) from error
 
     def release_all_but(own: BrokerGroup | None) -> None:
         control.release()
@@ -218,7 +222,7 @@ def _supervise(
             announce.say(f"console at {configuration.console.url}")
         announce.say(f"ready in {time.monotonic() - started:.2f} s")
         service_manager.ready()
-        logger.info("appliance ready after_ms=%d", (time.monotonic() - started) * 1000)
+        logger.info("appliance ready startup_ms=%d", (time.monotonic() - started) * 1000)
 
     timeouts = Timeouts(configuration.appliance.heartbeat_timeout, configuration.appliance.role_stop_timeout)
     own_roles = tables.appliance(configuration)

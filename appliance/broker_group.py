@@ -104,7 +104,9 @@ class BrokerGroup:
         try:
             self._lock = StoreLock.take(paths.lock)
         except OSError as error:
-            raise PreflightFailed(f"store lock {paths.lock}: {error.strerror}") from error
+            raise PreflightFailed(
+                f"cannot lock the store {paths.lock}: {error.strerror}; check its owner and mode"
+            ) from error
         try:
             warnings = preflight.check_space(paths.commit_log, configuration.store.mapped_file_size_commit_log)
         except BaseException:

@@ -1,4 +1,4 @@
-"""Certificates for TLS: a private authority, what it issues, and the self-made certificate of servers without a configured one.
+"""Certificates for TLS: a private authority, what it issues, and the self-signed certificate of servers without a configured one.
 
 Keys are of the curve P-256 and written as PKCS #8, which RocketMQ's servers read too. Every file has mode 0600 and is never replaced.
 """
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 SELF_MADE_DAYS: Final = 3650
-SELF_MADE_NAME: Final = "Headrace self-made certificate"
+SELF_MADE_NAME: Final = "Headrace self-signed certificate"
 _CLOCK_SKEW: Final = timedelta(hours=1)  # limit: how far the clock of a client may be behind
 
 

@@ -167,7 +167,7 @@ def _run(
         ends.say_reason(reason)
         if role.runs_once or inheritance.pages.health.read_role(role.name).state == "starting":
             # The supervisor prints the reason; details for developers are in the log file.
-            logger.info("role failed to start reason=%r", reason, exc_info=error)
+            logger.info("role failed to start error=%r", reason, exc_info=error)
             return exit_code.COULD_NOT_START
         logger.exception("role failed error=%r", reason)
         return exit_code.FAILED

@@ -361,7 +361,7 @@ def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: ApplianceP
                 f"use --data {os.path.dirname(said.text)}" if is_movable else "remove the key",
             )
         raise ConfigurationError(
-            f"{said.source}: storePathRootDir={said.text}, but the store of {whose} is {broker.store}: {hint}"
+            f"{said.source}: storePathRootDir={said.text} conflicts with {whose}, whose store is {broker.store}; {hint}"
         )
     given["storePathRootDir"] = Given(broker.store, entry.source)
     # Relative to the current folder, like all paths of a command.
@@ -388,6 +388,8 @@ def _check_ports(broker: BrokerConfig, appliance: ApplianceConfig) -> None:
     ports = {"listenPort": broker.listen_port, "the VIP channel": broker.fast_port, "HA": broker.listen_port + 1}
     for what, port in ports.items():
         if not 1 <= port <= 65_535:
-            raise ConfigurationError(f"listenPort={broker.listen_port}: {what} would be port {port}")
+            raise ConfigurationError(
+                f"listenPort={broker.listen_port}: {what} would use port {port}; choose a listenPort from 3 to 65534"
+            )
         if appliance.nameserver_enable and port == appliance.nameserver_port:
             raise ConfigurationError(f"port {port} is used by both nameserverPort and {what}; change one of them")

@@ -195,5 +195,5 @@ class ControlServer:
         self._faults += 1
         now_s = time.monotonic()
         if now_s - self._logged_at_s >= _LOG_EVERY_S:
-            logger.warning("control client refused reason=%r since_last=%d", reason, self._faults)
+            logger.warning("control client rejected error=%r rejections_since_last_log=%d", reason, self._faults)
             self._faults, self._logged_at_s = 0, now_s

@@ -71,7 +71,7 @@ class ManagedRole(Generic[C, S]):
         self.has_run = False
         """Whether it has ever been running, or has ended well: the condition for which later roles wait. Never reset."""
         self.starts_from_ms = 0
-        self.short_lives = 0
+        self.consecutive_early_exits = 0
         self.is_to_start_again = False
         self.ended_badly = False
         """Whether its last process did not end with 0 after it was stopped."""

@@ -5,7 +5,7 @@
     DIR/lock           held by the supervisor as long as it runs
     DIR/namesrv        the name server's kvConfig.json
     DIR/logs           headrace.log and its older files; stacks.log, where a silent role leaves its stacks
-    DIR/tls            the self-made certificate, mode 0600, from the first TLS connection on, if no certificate is configured
+    DIR/tls            the self-signed certificate, mode 0600, from the first TLS connection on, if no certificate is configured
     DIR/console        the console's accounts, audit log and history, mode 0600
     DIR/control.sock   control socket, mode 0600
 

@@ -99,9 +99,13 @@ def check_ports(host: str, ports: Mapping[int, str]) -> None:
                 holder = _find_holder(port)
                 taken.append(f"port {port} ({what}) is in use" + (f" by {holder}" if holder else ""))
             elif error.errno == errno.EACCES:
-                raise PreflightFailed(f"port {port} ({what}): user {os.geteuid()} is not allowed to bind it") from error
+                raise PreflightFailed(
+                    f"cannot bind port {port} ({what}): permission denied; use a port above 1023 or grant CAP_NET_BIND_SERVICE"
+                ) from error
             else:
-                raise PreflightFailed(f"address {host}, port {port} ({what}): {error.strerror}") from error
+                raise PreflightFailed(
+                    f"cannot listen on {host}:{port} ({what}): {error.strerror}; check --host"
+                ) from error
     if taken:
         raise PreflightFailed(
             f"{', '.join(taken)}; stop that program, or choose other ports with --port and --nameserver-port"

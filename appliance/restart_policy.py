@@ -11,48 +11,52 @@ and the cause is likely to be temporary.
 from dataclasses import dataclass
 from typing import Final
 
-FIRST_SECONDS_MS: Final = (
+STABLE_AFTER_MS: Final = (
     3_000  # limit: a role that served this long is not affected by the cause of its predecessor's death
 )
 FIRST_BACKOFF_MS: Final = 100
-LONGEST_BACKOFF_MS: Final = 30_000
-LONGEST_EXPENDABLE_BACKOFF_MS: Final = 5_000  # limit: a filter function that dies must not delay the others for long
+MAX_BACKOFF_MS: Final = 30_000
+MAX_EXPENDABLE_BACKOFF_MS: Final = 5_000  # limit: a filter function that dies must not delay the others for long
 FORK_BACKOFF_MS: Final = 5_000  # limit: the system has no room for a process; retrying faster does not help
 KILLS_PER_DOUBLING: Final = 6  # limit: after a dozen kills in a row, a client's retry still succeeds
-MOST_FAILURES: Final = 6  # limit: back-offs of 0.1 to 0.8 s, about 2 s in total besides the attempts themselves
-MOST_KILLS: Final = 30  # limit: about twenty seconds of back-off, besides the attempts themselves
+MAX_START_FAILURES: Final = 6  # limit: back-offs of 0.1 to 0.8 s, about 2 s in total besides the attempts themselves
+MAX_START_KILLS: Final = 30  # limit: about twenty seconds of back-off, besides the attempts themselves
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Restart it after `backoff_ms`; `short_lives` is an input of the next decision."""
+    """Restart it after `backoff_ms`; `consecutive_early_exits` is an input of the next decision."""
 
     backoff_ms: int
-    short_lives: int
+    consecutive_early_exits: int
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
     """Do not restart it; end the appliance."""
 
-    short_lives: int
+    consecutive_early_exits: int
 
 
 def decide_restart(
-    *, served_ms: int, short_lives_before: int, was_killed: bool, was_ever_ready: bool, is_expendable: bool = False
+    *, served_ms: int, early_exits_before: int, was_killed: bool, was_ever_ready: bool, is_expendable: bool = False
 ) -> Restart | GiveUp:
     """What to do with a role that died without being stopped.
 
-    `served_ms` is how long it had been ready, 0 if it never was in this life; `short_lives_before` counts the lives before it
-    that ended within `FIRST_SECONDS_MS`, in a row; `was_ever_ready`: in this life or in one before.
+    `served_ms` is how long it had been ready, 0 if it never was in this life; `early_exits_before` counts the lives before it
+    that ended within `STABLE_AFTER_MS`, in a row; `was_ever_ready`: in this life or in one before.
     """
-    if served_ms >= FIRST_SECONDS_MS:
+    if served_ms >= STABLE_AFTER_MS:
         return Restart(0, 0)
-    short_lives = short_lives_before + 1
-    if not (was_ever_ready or is_expendable) and short_lives >= (MOST_KILLS if was_killed else MOST_FAILURES):
-        return GiveUp(short_lives)
-    if short_lives == 1:
+    consecutive_early_exits = early_exits_before + 1
+    if not (was_ever_ready or is_expendable) and consecutive_early_exits >= (
+        MAX_START_KILLS if was_killed else MAX_START_FAILURES
+    ):
+        return GiveUp(consecutive_early_exits)
+    if consecutive_early_exits == 1:
         return Restart(0, 1)
-    longest_ms = LONGEST_EXPENDABLE_BACKOFF_MS if is_expendable else LONGEST_BACKOFF_MS
-    doublings = (short_lives - 2) // (KILLS_PER_DOUBLING if was_killed else 1)
-    return Restart(min(FIRST_BACKOFF_MS << min(doublings, longest_ms.bit_length()), longest_ms), short_lives)
+    longest_ms = MAX_EXPENDABLE_BACKOFF_MS if is_expendable else MAX_BACKOFF_MS
+    doublings = (consecutive_early_exits - 2) // (KILLS_PER_DOUBLING if was_killed else 1)
+    return Restart(
+        min(FIRST_BACKOFF_MS << min(doublings, longest_ms.bit_length()), longest_ms), consecutive_early_exits
+    )

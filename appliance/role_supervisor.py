@@ -116,7 +116,7 @@ class RoleSupervisor(Generic[C, S]):
         """Start a role that is down, at once."""
         managed.phase = Phase.WAITING
         managed.starts_from_ms = 0
-        managed.short_lives = 0
+        managed.consecutive_early_exits = 0
 
     # ---- the supervisor's round
 
@@ -196,19 +196,22 @@ class RoleSupervisor(Generic[C, S]):
                 try:
                     managed.role.afterwards(self._settings())
                 except OSError as error:
-                    self._fail(managed, RoleFailedToStart(f"after {managed.name}: {error.filename}: {error.strerror}"))
+                    problem = f"{error.filename}: {error.strerror}"
+                    self._fail(
+                        managed, RoleFailedToStart(f"cannot continue starting after role {managed.name}: {problem}")
+                    )
         else:
             self._restart_or_fail(managed, end, now_ms)
 
     def _restart_or_fail(self, managed: ManagedRole[C, S], end: End, now_ms: int) -> None:
         # Foreign code can exit with any code; a reason is given only before it begins.
         if managed.role.is_expendable and end.could_not_start and end.reason:
-            logger.error("role disabled role=%s reason=%r", managed.name, end.reason)
+            logger.error("role disabled role=%s error=%r", managed.name, end.reason)
             managed.phase = Phase.STOPPED
             return
         if end.could_not_start and managed.role.is_optional:
             if managed.problem != end.reason:
-                logger.warning("role could not start role=%s reason=%r action='retry'", managed.name, end.reason)
+                logger.warning("role could not start role=%s error=%r action='retry'", managed.name, end.reason)
             managed.problem = end.reason
         elif end.could_not_start and not managed.has_run:
             managed.ended_badly = False  # it had not begun
@@ -216,25 +219,30 @@ class RoleSupervisor(Generic[C, S]):
             return
         decision = decide_restart(
             served_ms=end.served_ms,
-            short_lives_before=managed.short_lives,
+            early_exits_before=managed.consecutive_early_exits,
             was_killed=end.was_killed,
             was_ever_ready=managed.has_run or managed.role.is_optional,
             is_expendable=managed.role.is_expendable,
         )
         match decision:
-            case Restart(backoff_ms, short_lives):
+            case Restart(backoff_ms, consecutive_early_exits):
                 logger.log(
                     logging.INFO if managed.problem else logging.WARNING,
                     "role restart scheduled role=%s deaths=%d backoff_ms=%d",
                     managed.name,
-                    short_lives,
+                    consecutive_early_exits,
                     backoff_ms,
                 )
-                managed.short_lives = short_lives
+                managed.consecutive_early_exits = consecutive_early_exits
                 managed.phase = Phase.WAITING
                 managed.starts_from_ms = now_ms + backoff_ms
-            case GiveUp(short_lives):
-                self._fail(managed, RoleGivenUp(f"{managed.name} died {short_lives} times before it was ready: {end}"))
+            case GiveUp(consecutive_early_exits):
+                self._fail(
+                    managed,
+                    RoleGivenUp(
+                        f"{managed.name} crashed {consecutive_early_exits} times before it became ready (last: {end}); see logs/headrace.log"
+                    ),
+                )
 
     def _note_end(self, managed: ManagedRole[C, S]) -> None:
         """How a role ended that was stopped, for whether the stop is clean."""
@@ -251,7 +259,7 @@ class RoleSupervisor(Generic[C, S]):
         match managed.judge(health, now_ms, self._timeouts.heartbeat_timeout_ms, awake_since_ms):
             case Verdict.DUMP_STACKS:
                 logger.error(
-                    "role silent role=%s silent_ms=%d pid=%s%s action='dump stacks to logs/stacks.log and kill'",
+                    "role heartbeat timed out role=%s silent_ms=%d pid=%s%s action='dump stacks to logs/stacks.log, then kill'",
                     managed.name,
                     now_ms - health.heartbeat_ms,
                     managed.pid,

@@ -150,7 +150,7 @@ def _tls(tls: TlsSettings) -> Iterator[SecurityFinding]:
         yield SecurityFinding("all connections use TLS (tlsMode=enforcing)")
     if tls.mode != DISABLED and not tls.server.certificate:
         yield SecurityFinding(
-            "the certificate is self-made, so clients cannot verify the server",
+            "the certificate is self-signed, so clients cannot verify the server",
             "create certificates with: headrace tls init DIR, and set tlsConfigFile",
         )
     if tls.client_auth == "require":

@@ -122,7 +122,7 @@ class Supervisor:
             group.fail(failure)
             raise failure from error
         for warning in warnings:
-            logger.warning("broker warning broker=%s warning=%r", group.name, warning)
+            logger.warning("configuration warning broker=%s message=%r", group.name, warning)
         self._start_roles(group)
 
     def find_role(self, name: str) -> tuple[RoleSupervisor[Any, Any], ManagedRole[Any, Any]] | None:

@@ -181,7 +181,7 @@ def export_topics(store: Path, target: Path, engine: str) -> tuple[float, float,
     seconds = time.monotonic() - began
     say(done.stdout.strip())
     done.check_returncode()
-    size_mib = int(done.stdout.partition(" records, ")[2].partition(" bytes of log")[0].replace(",", "")) / (1 << 20)
+    size_mib = int(done.stdout.partition(" records (")[2].partition(" bytes, ")[0].replace(",", "")) / (1 << 20)
     exported = queues_of_table(target)
     shutil.rmtree(target)
     return seconds, size_mib, exported

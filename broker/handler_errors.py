@@ -64,7 +64,7 @@ def failure_answer(connection: Connection, command: RemotingCommand, error: Fail
 def _remark(command: RemotingCommand, error: Failure) -> str:
     if isinstance(error, RemoteProtocolError):
         return f"{request_name(command.code)} cannot be read: {error}"
-    logger.warning("request failed code=%d error=%s", command.code, error)
+    logger.warning("request failed code=%d error=%r", command.code, str(error))
     return f"{request_name(command.code)} failed: {error}; check that the broker's disk is writable and not full"
 
 

@@ -53,7 +53,7 @@ class JsonFile:
                 continue
             if found is not None:
                 if causes:
-                    logger.warning("unreadable configuration file, loaded its backup error=%s", causes[0])
+                    logger.warning("configuration file unreadable, backup loaded error=%r", causes[0])
                 return found
         if causes:
             raise ConfigFileUnreadable(self.path, "; ".join(causes))

@@ -127,7 +127,7 @@ class Registration:
         try:
             self._topics.raise_version()
         except OSError as error:
-            logger.warning("topic version not saved, name servers keep the old permission error=%s", error)
+            logger.warning("topic version not saved, name servers keep the old permission error=%r", str(error))
         await self.register()
 
     # -- registering ------------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class Registration:
         if is_well:
             logger.info("broker registered name_server=%s broker=%s", address, self._config.address)
         else:
-            logger.warning("registration failed, will retry name_server=%s error=%s", address, trouble)
+            logger.warning("registration failed, will retry name_server=%s error=%r", address, str(trouble))
 
     def _apply_answers(self, answers: list[RemotingCommand]) -> None:
         """Takes the ordered topics from the first response that has them."""
@@ -231,7 +231,7 @@ class Registration:
             try:
                 self._topics.set_ordered(ordered.table)
             except OSError as error:
-                logger.warning("ordered topics not updated, will retry error=%s", error)
+                logger.warning("ordered topics not updated, will retry error=%r", str(error))
             break
 
     # -- what is sent -----------------------------------------------------------------------------------------------------
@@ -284,5 +284,5 @@ def _ordered_topics(answer: RemotingCommand) -> KVTable | None:
     try:
         return KVTable.decode(answer.body)
     except RemoteProtocolError as error:
-        logger.warning("unreadable table from name server table=%s error=%s", names.ORDER_TOPIC_NAMESPACE, error)
+        logger.warning("unreadable table from name server table=%s error=%r", names.ORDER_TOPIC_NAMESPACE, str(error))
         return None

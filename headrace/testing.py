@@ -186,7 +186,7 @@ def _free_ports() -> tuple[int, int]:
         if all(map(_is_free, _all_ports(broker - 4, broker))):
             return broker - 4, broker
     raise StateError(
-        "no free ports were found; stop programs that listen on ports below the range for outgoing connections",
+        "no free ports below ip_local_port_range; stop programs that use them",
         "starting",
     )
 

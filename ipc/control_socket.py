@@ -78,10 +78,12 @@ def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float)
             with socket_address(path) as address:
                 _connect(client, address, deadline)
         except (FileNotFoundError, ConnectionRefusedError):
-            raise NobodyListens(f"no supervisor is listening on {os.fspath(path)}; is the appliance running?") from None
+            raise NobodyListens(
+                f"no supervisor is listening on {os.fspath(path)}; start the appliance with: headrace run"
+            ) from None
         except PermissionError:
             raise NobodyListens(
-                f"user {os.getuid()} has no permission to use the control socket {os.fspath(path)}"
+                f"permission denied on control socket {os.fspath(path)}; run the command as the user that started the appliance"
             ) from None
         except OSError as error:
             raise NoAnswer(f"the supervisor at {os.fspath(path)} did not accept the connection: {error}") from error

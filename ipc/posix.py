@@ -65,7 +65,7 @@ def open_segment(name: str) -> Segment:
     try:
         shared = posix_ipc.SharedMemory(name, read_only=True)
     except posix_ipc.ExistentialError:
-        raise SegmentMissing(f"shared memory: {name} does not exist; is the appliance running?") from None
+        raise SegmentMissing(f"shared memory: {name} does not exist; start the appliance with: headrace run") from None
     except posix_ipc.PermissionsError:
         raise IpcError(f"shared memory: user {os.getuid()} cannot read {name}; only its owner can") from None
     try:

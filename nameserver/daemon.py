@@ -131,7 +131,7 @@ async def _serve(
     finally:
         loop.remove_reader(stop_fd)
         await name_server.stop()
-    logger.info("stopped")
+    logger.info("name server stopped")
 
 
 def _loop_factory() -> Callable[[], Any]:

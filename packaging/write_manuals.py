@@ -31,7 +31,7 @@ def format_man_page(seconds: float) -> str:
     lines = [
         f'.TH HEADRACE 1 "{day}" "Headrace {__version__}" "Headrace"',
         ".SH NAME",
-        r"headrace \- run and manage a message broker that Apache RocketMQ 4.x clients use unchanged",
+        r"headrace \- run and manage a message broker for unmodified Apache RocketMQ 4.x clients",
         ".SH SYNOPSIS",
         ".B headrace",
         r".I COMMAND \fR[\fIOPTION\fR]... [\fIARGUMENT\fR]...",

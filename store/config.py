@@ -132,13 +132,13 @@ class StoreConfig:
     )
     clean_file_forcibly_enable: bool = option(
         True,
-        help="Whether to delete the oldest files before their retention time when the disk is nearly full.",
+        help="Whether to delete the oldest files before their retention time expires when the disk is nearly full.",
         changeable=True,
     )
 
     when_disk_full: str = option(
         DELETE_OLDEST,
-        help="What to do when the disk is nearly full: `delete-oldest` deletes the oldest files before their retention time, "
+        help="What to do when the disk is nearly full: `delete-oldest` deletes the oldest files before their retention time expires, "
         "as RocketMQ does; `reject` keeps them, and refuses sends while more than 90 % of the disk is used.",
         changeable=True,
     )
@@ -187,7 +187,7 @@ class StoreConfig:
 
     @property
     def may_delete_unexpired(self) -> bool:
-        """Whether files may be deleted before their retention time when the disk is nearly full."""
+        """Whether files may be deleted before their retention time expires when the disk is nearly full."""
         return self.clean_file_forcibly_enable and self.when_disk_full == DELETE_OLDEST
 
     @property

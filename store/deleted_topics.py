@@ -51,7 +51,7 @@ def read_deleted_topics(paths: StorePaths) -> dict[bytes, int]:
         return {os.fsencode(topic): offset for topic, offset in deleted.items()}
     if problems:
         raise DeletedTopicsUnreadable(
-            f"cannot read which topics were deleted ({'; '.join(problems)}); restore the file, or remove it "
+            f"cannot read the list of deleted topics ({'; '.join(problems)}); restore the file, or remove it "
             f"with its backup: messages of deleted topics may then reappear if a topic of the same name is created"
         )
     return {}

@@ -64,7 +64,7 @@ class SyncFailed(StoreError):
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(
-            f"cannot sync {path}: {error.strerror}; its unsynced data may be lost; check the disk, then restart"
+            f"cannot sync {path}: {error.strerror}; its last writes may be lost; check the disk, then restart"
         )
         self.path = path
 

@@ -22,7 +22,7 @@ class ConsoleConfig:
     )
     console_trusted_proxies: str = option(
         "",
-        help="Addresses and networks of reverse proxies, joined by commas, whose X-Forwarded-For and X-Forwarded-Proto headers are used.",
+        help="Addresses and networks of reverse proxies, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto headers are used.",
     )
 
     @property

@@ -64,7 +64,7 @@ async def _serve(
                     pass
     finally:
         loop.remove_reader(stop_fd)
-    logger.info("stopped")
+    logger.info("console stopped")
 
 
 @contextlib.asynccontextmanager

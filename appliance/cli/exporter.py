@@ -73,5 +73,5 @@ def _offsets_of(source: Path) -> tuple[int, int] | None:
 
 def _not_installed(error: ImportError) -> ApplianceError:
     return ApplianceError(
-        f"the exporter needs {error.name}: make install-export, or pip install 'headrace-appliance[export]'"
+        f"package {error.name} is not installed; install it with: make install-export (or pip install 'headrace-appliance[export]')"
     )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from appliance.cli.text_table import text_table
 
-_HEAD: Final = ("FUNCTION", "STATE", "WORKER", "CALLS", "MESSAGES", "WANTED", "MEAN", "FAILURES", "LAST FAILURE")
+_HEAD: Final = ("FUNCTION", "STATE", "WORKER", "CALLS", "MESSAGES", "MATCHED", "MEAN", "FAILURES", "LAST FAILURE")
 
 
 def function_lines(functions: Mapping[str, Mapping[str, Any]]) -> list[str]:

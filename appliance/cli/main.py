@@ -12,7 +12,7 @@ from appliance.errors import ApplianceError
 headrace = CommandFolder(
     "appliance.cli.commands",
     name="headrace",
-    help="""Run and manage a Headrace appliance: a message broker that RocketMQ 4.x clients use unchanged.
+    help="""Run and manage a Headrace appliance: a message broker for unmodified RocketMQ 4.x clients.
 
     Exit codes: 0 success; 1 the command failed; 2 invalid usage or configuration; 3 the appliance could not start;
     4 one of its processes kept crashing before it was ready.""",

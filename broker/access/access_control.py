@@ -44,7 +44,7 @@ class AccessControl:
         self._log_loaded()
         if self._loaded.rules == AccessRules():
             logger.warning(
-                "the ACL has no accounts, all requests are refused; add an account with: headrace acl add ACCOUNT --admin home=%s",
+                "ACL has no accounts, all requests are rejected home=%s advice='headrace acl add ACCOUNT --admin'",
                 folder.home,
             )
 
@@ -126,5 +126,5 @@ class AccessControl:
 
     def _report(self, problem: str) -> None:
         if problem != self._problem:
-            logger.error("ACL not reloaded, the previous rules stay in force error=%s", problem)
+            logger.error("ACL not reloaded, the previous rules stay in force error=%r", problem)
         self._problem = problem

@@ -66,7 +66,9 @@ class AclFolder:
         ]
         found.sort()
         if len(found) > MAX_FILES:
-            raise BadAclFile(f"{self.folder}: {len(found)} files, but at most {MAX_FILES} are read; merge some of them")
+            raise BadAclFile(
+                f"{self.folder} contains {len(found)} ACL files, the maximum is {MAX_FILES}; merge some of them"
+            )
         if self.plain_file not in found and self.plain_file.exists():
             found.append(self.plain_file)
         return found
@@ -97,7 +99,7 @@ class AclFolder:
             for account in rules.accounts:
                 if account.access_key in accounts:
                     logger.warning(
-                        "access key defined twice, the first definition applies access_key=%s first=%s ignored=%s",
+                        "duplicate access key ignored access_key=%s used_file=%s ignored_file=%s",
                         account.access_key, places[account.access_key], path,
                     )  # fmt: skip
                     continue

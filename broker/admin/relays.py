@@ -205,7 +205,10 @@ class Relays:
                     ).message_queue_table
             except (RemotingError, RemoteProtocolError) as error:
                 logger.warning(
-                    "consumer status not received group=%s client=%s error=%s", header.group, client.client_id, error
+                    "consumer status not received group=%s client=%s error=%r",
+                    header.group,
+                    client.client_id,
+                    str(error),
                 )
         return response_to(command, ResponseCode.SUCCESS, body=result.encode())
 

@@ -231,7 +231,7 @@ class Appender:
             if result is not None:
                 passed = self.pass_gate(message, result, began_ns, count)
                 return passed if isinstance(passed, PutResult) else await passed
-        logger.warning("message refused reason=%r", f"no CommitLog file was reserved within {FILE_WAIT_S:g} s")
+        logger.warning("message refused error=%r", f"no CommitLog file was reserved within {FILE_WAIT_S:g} s")
         return PutResult(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
 
     @property

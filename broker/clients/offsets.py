@@ -119,7 +119,7 @@ class OffsetTable:
             try:
                 await self.persist_apart()
             except OSError as error:
-                logger.warning("consumer offsets not saved, will retry error=%s", error)
+                logger.warning("consumer offsets not saved, will retry error=%r", str(error))
 
     def _take_snapshot(self) -> tuple[int, dict[str, dict[int, int]]]:
         self._is_changed = False

@@ -96,7 +96,7 @@ class DelayOffsets:
                 self._is_changed = True
                 raise
             except OSError as error:
-                logger.warning("delay offsets not saved, will retry error=%s", error)
+                logger.warning("delay offsets not saved, will retry error=%r", str(error))
 
     def _take_snapshot(self) -> tuple[int, dict[int, int]]:
         self._is_changed = False

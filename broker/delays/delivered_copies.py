@@ -87,4 +87,4 @@ def _decode(data: bytes) -> list[Progress]:
             for entry in json.loads(data)
         ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RemoteProtocolError(f"invalid file of delay-level progress: {error}") from None
+        raise RemoteProtocolError(f"invalid delay progress file: {error}") from None

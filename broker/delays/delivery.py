@@ -150,7 +150,7 @@ class DelayDelivery:
             try:
                 found = self.deliver(level, offset)
             except Exception:  # the outermost loop of a level: other levels continue
-                logger.exception("delivery of delayed messages failed, will retry level=%d offset=%d", level, offset)
+                logger.exception("delayed message delivery failed, will retry level=%d offset=%d", level, offset)
                 found = Delivered(offset, _AFTER_FAILURE_S)
             offset = found.offset
             if found.wait_s is None:

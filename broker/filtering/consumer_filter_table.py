@@ -112,7 +112,7 @@ class ConsumerFilterTable:
             return
         compiled = compile_within_limits(data.expression, data.expression_type, self._config, limit_reached)
         if isinstance(compiled, Refusal):
-            logger.warning("filter rejected group=%s topic=%s reason=%s", group, topic, compiled)
+            logger.warning("filter rejected group=%s topic=%s error=%r", group, topic, str(compiled))
             if known is not None:
                 self._remove(known)
             return
@@ -217,7 +217,7 @@ class ConsumerFilterTable:
         try:
             self.persist()
         except OSError as error:
-            logger.warning("consumer filters not saved, will retry error=%s", error)
+            logger.warning("consumer filters not saved, will retry error=%r", str(error))
 
     def _bear_late_ones(self) -> None:
         """Sets the `bornTime` of filters written for the first time to a second from now."""

@@ -121,8 +121,8 @@ class FilterFunctions:
             function.looked_at = now
         if function.account.out_of_use:
             return (
-                f"the filter function {name} is disabled: it {function.account.out_of_use}; "
-                f"fix it, then run: headrace filter enable {name}"
+                f"the filter function {name} is disabled because it {function.account.out_of_use}; "
+                f"fix it and run: headrace filter enable {name}"
             )
         return function.found
 
@@ -162,9 +162,12 @@ class FilterFunctions:
         account = function.account
         # While this one waited for its turn …
         if self._functions.get(function.found.name) is not function:
-            raise PythonFilterFailed(function.found.name, "was replaced while it ran")
+            raise PythonFilterFailed(function.found.name, "was replaced; pull again")
         if account.out_of_use:
-            raise PythonFilterFailed(function.found.name, f"is disabled: it {account.out_of_use}")
+            raise PythonFilterFailed(
+                function.found.name,
+                f"is disabled because it {account.out_of_use}; fix it and run: headrace filter enable {function.found.name}",
+            )
         function.asked_at = self._clock()
         try:
             worker = await self._worker_of(function)
@@ -176,7 +179,7 @@ class FilterFunctions:
             verdicts = await worker.match(records, self._config.python_filter_timeout / 1000)
         except PythonFilterFailed as error:
             if self._functions.get(function.found.name) is not function:
-                raise PythonFilterFailed(function.found.name, "was replaced while it ran") from None
+                raise PythonFilterFailed(function.found.name, "was replaced; pull again") from None
             self._failed(function, error)
             raise
         self._count(function, verdicts, self._clock() - began)
@@ -237,7 +240,7 @@ class FilterFunctions:
         account.last_reason = reason
         account.last_failure_ms = int(time.time() * 1000)
         self._warn_rarely(
-            function, "messages not delivered because their filter function failed name=%s messages=%d total=%d error=%s",
+            function, "messages skipped, filter function failed name=%s messages=%d total=%d error=%r",
             function.found.name, count, account.failed_messages, reason,
         )  # fmt: skip
 
@@ -256,14 +259,14 @@ class FilterFunctions:
         account.failures += 1
         self._is_changed = True
         if isinstance(error, NoWorker):
-            self._warn_rarely(function, "filter function has no worker name=%s reason=%s", error.name, error.reason)
+            self._warn_rarely(function, "filter function has no worker name=%s error=%r", error.name, error.reason)
             return
-        logger.warning("filter function failed name=%s reason=%s", error.name, error.reason)
+        logger.warning("filter function failed name=%s error=%r", error.name, error.reason)
         function.recent.append(now)
         if len(function.recent) == MOST_FAILURES and now - function.recent[0] <= WITHIN_S:
             account.out_of_use = error.reason
             logger.error(
-                "filter function disabled name=%s failures_in_a_minute=%d; fix it, then run: headrace filter enable %s",
+                "filter function disabled name=%s failures_per_minute=%d advice='fix it and run: headrace filter enable %s'",
                 function.found.name, MOST_FAILURES, function.found.name,
             )  # fmt: skip
             self.report()
@@ -290,7 +293,7 @@ class FilterFunctions:
                     continue
                 if function.place is not place:  # released meanwhile: there is another version
                     self._release(function)
-                    raise NoWorker(found.name, "was replaced while it ran")
+                    raise NoWorker(found.name, "was replaced; pull again")
                 logger.info("filter function started name=%s worker=%s", found.name, place.stem)
                 return function.worker
             # The supervisor restarts workers soon.
@@ -336,7 +339,7 @@ class FilterFunctions:
             try:
                 self._look_at_folder()
             except OSError as error:
-                logger.warning("folder of filter functions unreadable error=%s", error)
+                logger.warning("filter function folder unreadable error=%r", str(error))
             if self._is_changed:
                 self.report()
             await asyncio.sleep(_REPORT_S)
@@ -358,7 +361,7 @@ class FilterFunctions:
                 file.write(json.dumps(said, indent=1))
             temporary.replace(self._report)
         except OSError as error:
-            logger.warning("statistics of filter functions not saved error=%s", error)
+            logger.warning("filter function statistics not saved error=%r", str(error))
 
     def _place_of(self, name: str) -> str | None:
         function = self._functions.get(name)

@@ -58,7 +58,7 @@ class PythonFilterWorker:
                 pid_fd = await _receive_handle(connection)
         except (OSError, TimeoutError) as error:
             connection.close()
-            raise NoWorker(name, f"has no worker: {str(error) or 'it did not respond'}") from error
+            raise NoWorker(name, f"has no worker: {str(error) or 'the worker process did not respond'}") from error
         except BaseException:
             connection.close()
             raise
@@ -111,7 +111,7 @@ class PythonFilterWorker:
             raise PythonFilterFailed(self.name, f"took longer than {deadline_s:g} s and was killed") from None
         except (asyncio.IncompleteReadError, OSError) as error:
             self._kill()
-            raise PythonFilterFailed(self.name, "ended its process") from error
+            raise PythonFilterFailed(self.name, "crashed: its worker process exited") from error
         except asyncio.CancelledError:
             # Its unread response would be taken for that to the next request.
             self._kill()

@@ -71,13 +71,14 @@ class FindingBoard:
             if not posted.is_reported and now_s - posted.since_s >= _LASTS_S:
                 posted.is_reported = True
                 logger.warning(
-                    "finding group=%s: %s%s; %s", finding.group, finding.what, _listed(finding.members), finding.advice
-                )
+                    "consumer problem found group=%s problem=%r members=%r advice=%r",
+                    finding.group, finding.what, "; ".join(finding.members), finding.advice,
+                )  # fmt: skip
         self._show()
 
     def _end(self, posted: _Posted) -> None:
         if posted.is_reported:
-            logger.info("finding resolved group=%s: %s", posted.finding.group, posted.finding.what)
+            logger.info("consumer problem resolved group=%s problem=%r", posted.finding.group, posted.finding.what)
 
     def _show(self) -> None:
         shown = [
@@ -89,11 +90,7 @@ class FindingBoard:
             self._published = shown
             left_out = self._publish(shown)
             if left_out:
-                logger.warning("findings page full omitted=%d", left_out)
-
-
-def _listed(members: tuple[str, ...]) -> str:
-    return f" ({'; '.join(members)})" if members else ""
+                logger.warning("consumer problems omitted, page is full omitted=%d", left_out)
 
 
 def make_finding_board(settings: Settings, tables: Tables, page: FindingsPage, lost: LostMessages) -> FindingBoard:

@@ -1,4 +1,4 @@
-"""Unconsumed messages that consumer groups lose because files were deleted before their retention time.
+"""Unconsumed messages that consumer groups lose because files were deleted before their retention time expired.
 
 The housekeeper announces such a deletion (`forced_offset`) and waits for a limited time. The broker, which alone has the groups' offsets, counts
 what each group loses while the ConsumeQueues still exist, logs it, and publishes `losses_counted_offset`. So nothing is counted twice or
@@ -85,7 +85,7 @@ class LostMessages:
                 try:
                     await self.count()
                 except Exception:  # the outermost loop of the count; the housekeeper continues without an answer
-                    logger.exception("counting lost messages failed, will retry")
+                    logger.exception("lost message count failed, will retry")
             await asyncio.sleep(_LOOK_S)
 
     async def count(self) -> None:
@@ -109,12 +109,12 @@ class LostMessages:
         for (group, topic), count in lost.items():
             self._lost[group, topic] = self._lost.get((group, topic), 0) + count
             logger.warning(
-                "unconsumed messages deleted before their retention time group=%s topic=%s lost=%d min_offset=%d",
+                "unconsumed messages deleted before their retention time expired group=%s topic=%s lost=%d min_offset=%d",
                 group, topic, count, end,
             )  # fmt: skip
         if not lost:
             logger.warning(
-                "messages deleted before their retention time, all consumed by the known groups min_offset=%d",
+                "messages deleted before their retention time expired, no group lost messages min_offset=%d",
                 end,
             )
         self._counted(end)
@@ -126,7 +126,7 @@ class LostMessages:
                 group,
                 KIND,
                 topic,
-                f"{_messages(count)} of {topic} deleted before the retention time, not consumed",
+                f"{_messages(count)} of {topic} deleted before their retention time expired, not consumed",
                 (),
                 (),
                 "give the store a larger disk or a shorter fileReservedTime, or set whenDiskFull=reject to keep messages and refuse sends",

@@ -71,15 +71,15 @@ class LongPolling:
     def _check_limits(self, pull: PullRequest) -> None:
         config, held = self._config, self._held
         if len(held) >= config.max_held_pulls:
-            limit, what = "maxHeldPulls", f"{len(held)} pulls are held"
+            limit, what = "maxHeldPulls", f"held pulls: {len(held)}"
         elif held.count_of(pull.connection) >= config.max_held_pulls_per_connection:
             limit, what = (
                 "maxHeldPullsPerConnection",
-                f"{held.count_of(pull.connection)} pulls of this connection are held",
+                f"held pulls of this connection: {held.count_of(pull.connection)}",
             )
         else:
             return
-        raise LimitReached(limit, f"the pull cannot be held: {what}, which is the limit ({limit}); pull again later")
+        raise LimitReached(limit, f"too many {what} (limit {limit}); retry later or raise {limit}")
 
     def _hold(self, pull: PullRequest, progress: _Progress, deadline: float) -> None:
         def try_again(last: bool) -> bool:

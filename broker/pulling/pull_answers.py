@@ -96,7 +96,7 @@ class PullAnswers:
             )
         )
         logger.info(
-            "offset moved group=%s topic=%s queue=%d requested=%d corrected=%d event=%s",
+            "pull offset corrected group=%s topic=%s queue=%d requested=%d corrected=%d event=%s",
             header.consumer_group, header.topic, header.queue_id, header.queue_offset, corrected,
-            "not stored" if stored is None else stored.status,
+            "not_stored" if stored is None else stored.status,
         )  # fmt: skip

@@ -166,7 +166,7 @@ class TimerDelivery:
             try:
                 await self.recover()
             except Exception:  # the outermost loop of timers
-                logger.exception("recovery of timers failed, will retry")
+                logger.exception("timer recovery failed, will retry")
                 await asyncio.sleep(_AFTER_FAILURE_S)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._deliver())
@@ -178,7 +178,7 @@ class TimerDelivery:
             try:
                 self._write_all()
             except OSError as error:
-                logger.warning("timer index not saved at stop error=%s", error)
+                logger.warning("timer index not saved at stop error=%r", str(error))
 
     def _write_all(self) -> None:
         synced = Checkpoint(self._next_offset(), 0, self._offsets.wrote_offset)
@@ -245,7 +245,7 @@ class TimerDelivery:
             return found
         entry = self._queue.entry(TIMER_TOPIC, 0, theirs.queue_offset)
         known = self._offsets.wrote_offset if entry is None else entry[0]
-        logger.info("timers already delivered by RocketMQ 5 skipped due_before_ms=%d", theirs.delivered_before)
+        logger.info("skipped timers already delivered by RocketMQ 5 due_before_ms=%d", theirs.delivered_before)
         return Checkpoint(found.queue_offset, theirs.delivered_before, known)
 
     def _read_checkpoint(self) -> Checkpoint | None:
@@ -253,7 +253,7 @@ class TimerDelivery:
             return self._checkpoint_file.read()
         except ConfigFileUnreadable as error:
             # Nothing is lost: the log contains everything.
-            logger.warning("timer checkpoint unreadable, rebuilding the timer index error=%s", error)
+            logger.warning("timer checkpoint unreadable, rebuilding the timer index error=%r", str(error))
             return None
 
     def _add_from_queue(self, queue_offset: int) -> bool:
@@ -272,7 +272,7 @@ class TimerDelivery:
             try:
                 wait_s = await self.deliver_due()
             except Exception:  # the outermost loop of timers
-                logger.exception("delivery of timers failed, will retry")
+                logger.exception("timer delivery failed, will retry")
                 wait_s = _AFTER_FAILURE_S
             if wait_s is None:
                 self._sleeps_until_ms = 1 << 62
@@ -417,7 +417,7 @@ class TimerDelivery:
             try:
                 await self.keep_once(asyncio.get_running_loop().time())
             except OSError as error:
-                logger.warning("timer index not saved, will retry error=%s", error)
+                logger.warning("timer index not saved, will retry error=%r", str(error))
 
     async def keep_once(self, now_s: float) -> None:
         """Writes collected entries, and the checkpoint if its data is durable. Raises OSError."""

@@ -159,7 +159,7 @@ class TopicTable:
         try:
             self._create(_auto_create_template(self._config))
         except OSError as error:
-            logger.warning("topic not created topic=%s error=%s", name, error)
+            logger.warning("topic not created topic=%s error=%r", name, str(error))
 
     def raise_version(self) -> None:
         """Increments the version for a change of the registered topics that is not in the table: the broker's permission."""

@@ -310,7 +310,7 @@ class _Round:
 
     def _note(self, op: MessageExt) -> None:
         if op.tags != REMOVED:
-            logger.error("op message of unknown kind skipped queue_offset=%d tags=%s", op.queue_offset, op.tags)
+            logger.error("unknown op message skipped queue_offset=%d tags=%s", op.queue_offset, op.tags)
             return
         # RocketMQ 5 puts several into one op message.
         names = [

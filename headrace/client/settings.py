@@ -82,7 +82,7 @@ class Tls:
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
-            raise ConfigError("tls: certificate and key must be given together", "tls")
+            raise ConfigError("tls: certificate and key must be passed together", "tls")
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> "Tls | None":

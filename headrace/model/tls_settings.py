@@ -1,7 +1,7 @@
 """TlsSettings: RocketMQ's properties for TLS, as `tls.properties` holds them (remoting spec 1.7).
 
     tls.server.mode                                  disabled, permissive (default), enforcing
-    tls.test.mode.enable                             true: a self-made certificate
+    tls.test.mode.enable                             true: a self-signed certificate
     tls.server.certPath, keyPath, keyPassword        the server's certificate chain and its key, PEM
     tls.server.need.client.auth                      none, optional, require
     tls.server.authClient, tls.server.trustCertPath  verify client certificates against these authorities
@@ -79,7 +79,7 @@ class TlsSettings:
     verifies_servers: bool = False
     """Whether those connections verify the server's certificate."""
     self_made: str = ""
-    """The file of the self-made certificate of a server without a configured one."""
+    """The file of the self-signed certificate of a server without a configured one."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -96,13 +96,13 @@ class TlsSettings:
         if self.client_auth != "none" and not self.server.trust:
             key = self.server.name_of("trust")
             raise ConfigError(
-                f"{NEED_CLIENT_AUTH}={self.client_auth} requires {AUTH_CLIENT}=true and {key}, the authorities of client certificates",
+                f"{NEED_CLIENT_AUTH}={self.client_auth} requires {AUTH_CLIENT}=true and {key} (the CA certificates that issued the client certificates)",
                 key,
             )
 
     @property
     def is_self_made(self) -> bool:
-        """Whether servers present a self-made certificate."""
+        """Whether servers present a self-signed certificate."""
         return not self.server.certificate
 
 

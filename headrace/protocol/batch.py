@@ -33,7 +33,7 @@ def encode_entry(body: bytes, flag: int, properties: bytes) -> bytes:
     try:
         return b"".join((BATCH_HEAD.pack(size, 0, 0, flag, length), body, LENGTH.pack(len(properties)), properties))
     except struct_error:
-        raise LocalProtocolError(f"a message of {size} bytes does not fit a batch") from None
+        raise LocalProtocolError(f"a message of {size} bytes does not fit in a batch") from None
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:

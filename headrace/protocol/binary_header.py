@@ -36,14 +36,14 @@ def encode_binary_header(header: Header) -> bytes:
     language = LanguageCode.OTHER if header.language is None else header.language
     try:
         if not -0x8000 <= header.code <= 0x7FFF:
-            raise LocalProtocolError(f"code {header.code:d} does not fit a binary header")
+            raise LocalProtocolError(f"code {header.code:d} does not fit in a binary header")
         head = _HEAD.pack(header.code, language, header.version, header.opaque or 0, header.flag, len(remark))
         entries: list[bytes] = []
         for key, value in (header.ext_fields or {}).items():
             key_bytes, value_bytes = key.encode("utf-8", "replace"), value.encode("utf-8", "replace")
             entries += (_I16.pack(len(key_bytes)), key_bytes, _I32.pack(len(value_bytes)), value_bytes)
     except struct_error as error:
-        raise LocalProtocolError(f"a number does not fit a binary header: {error}") from None
+        raise LocalProtocolError(f"a number does not fit in a binary header: {error}") from None
     ext = b"".join(entries)
     return b"".join((head, remark, _I32.pack(len(ext)), ext))
 

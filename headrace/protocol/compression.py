@@ -56,7 +56,7 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
 def _rest(decompressor: Any, body: bytes) -> bytes:
     plain = bytes(decompressor.decompress(body, MAX_PLAIN_SIZE))
     if not decompressor.eof:
-        raise RemoteProtocolError("a compressed body is truncated, or larger than the limit")
+        raise RemoteProtocolError(f"a compressed body is truncated or larger than {MAX_PLAIN_SIZE} bytes")
     return plain
 
 
@@ -65,7 +65,7 @@ def _zstandard_rest(body: bytes) -> bytes:
     try:
         size = zstandard.frame_content_size(body)
         if size > MAX_PLAIN_SIZE:
-            raise RemoteProtocolError("a compressed body is larger than the limit")
+            raise RemoteProtocolError(f"a compressed body is larger than {MAX_PLAIN_SIZE} bytes")
         # A frame with its size in the header is decompressed at once, others as a stream.
         if size > 0:
             return bytes(zstandard.ZstdDecompressor().decompress(body))
@@ -78,7 +78,7 @@ def _zstandard_rest(body: bytes) -> bytes:
     except zstandard.ZstdError as error:
         raise RemoteProtocolError(f"a compressed body cannot be decompressed: {error}") from None
     if not decompressor.eof or len(plain) > MAX_PLAIN_SIZE:
-        raise RemoteProtocolError("a compressed body is truncated, or larger than the limit")
+        raise RemoteProtocolError(f"a compressed body is truncated or larger than {MAX_PLAIN_SIZE} bytes")
     return bytes(plain)
 
 

@@ -50,7 +50,7 @@ def loads(data: bytes | bytearray | memoryview | str, *, untrusted: bool = False
         if untrusted and len(data) > LENIENT_MAX_BYTES:
             raise RemoteProtocolError(
                 f"JSON: {len(data)} bytes of non-standard JSON exceed its limit of {LENIENT_MAX_BYTES} bytes;"
-                " put all names into double quotes"
+                " put all names in double quotes"
             ) from None
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
         return _Parser(text, LENIENT_MAX_VALUES if untrusted else sys.maxsize).parse()

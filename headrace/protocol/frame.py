@@ -90,7 +90,7 @@ def decode_request(buffer: bytes | bytearray | memoryview, header_limit: int = R
 def decode_frame(buffer: bytes | bytearray | memoryview) -> RemotingCommand:
     """Decodes exactly one complete frame. Raises BadFrame."""
     if len(buffer) < HEAD_SIZE or frame_size(buffer, 0) != len(buffer):
-        raise BadFrame(f"{len(buffer)} bytes are not one complete frame")
+        raise BadFrame(f"expected exactly one complete frame, got {len(buffer)} bytes")
     return _command(*_split(buffer, 0, len(buffer)))
 
 

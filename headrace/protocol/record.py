@@ -120,7 +120,7 @@ def encode_record(
             property_bytes,
         ))  # fmt: skip
     except struct_error as error:
-        raise LocalProtocolError(f"a number does not fit a record: {error}") from None
+        raise LocalProtocolError(f"a number does not fit in a record: {error}") from None
 
 
 def encode_message(message: MessageExt, *, magic: int = MESSAGE_MAGIC) -> bytes:

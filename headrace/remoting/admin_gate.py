@@ -25,8 +25,8 @@ from headrace.remoting.connection import Connection
 logger = logging.getLogger(__name__)
 
 _UNAUTHENTICATED: Final = (
-    "unauthenticated administration allowed server=%s: anyone who can reach its ports may change or delete everything;"
-    " remove allowUnauthenticatedAdmin=true and set adminAllow to the addresses of administrators"
+    "unauthenticated administration allowed, anyone who can reach the server may change or delete everything server=%s"
+    " advice='remove allowUnauthenticatedAdmin=true and set adminAllow to the addresses of administrators'"
 )
 
 

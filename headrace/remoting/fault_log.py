@@ -71,7 +71,7 @@ class FaultLog:
                 del self._kinds[name]
                 if kind.count:
                     logger.log(
-                        kind.level, "client faults repeated kind=%r count=%d seconds=%d last_remote=%s last_reason=%r",
+                        kind.level, "repeated client errors suppressed kind=%r count=%d period_s=%d last_remote=%s last_reason=%r",
                         name, kind.count, now - kind.since, kind.remote, kind.reason,
                     )  # fmt: skip
 

@@ -19,7 +19,7 @@ def limits_of_process(options: ServerOptions) -> ConnectionLimits:
     is_too_low = limits.connections < options.max_connections
     logger.log(
         logging.WARNING if is_too_low else logging.INFO,
-        "connections limited max_connections=%d max_connections_per_address=%d open_files=%d%s",
+        "connection limits set max_connections=%d max_connections_per_address=%d open_files=%d%s",
         limits.connections, limits.connections_per_address, open_files,
         f" configured={options.max_connections} advice='raise the limit of open files (ulimit -n) to {-(-options.max_connections * 4 // 3)}'"
         if is_too_low else "",

@@ -71,13 +71,15 @@ class ServerTls:
         settings = self._settings
         if settings.is_self_made:
             if not settings.self_made or self._make_certificate is None:
-                raise ConfigError(f"no certificate is configured ({settings.server.name_of('certificate')})")
+                raise ConfigError(
+                    f"no certificate is configured ({settings.server.name_of('certificate')}); set it, or create one with: headrace tls init DIR"
+                )
             path = Path(settings.self_made)
             if not path.exists():
                 try:
                     self._make_certificate(path)
                 except OSError as error:
-                    raise ConfigError(f"cannot write the self-made certificate {path}: {error.strerror}") from error
+                    raise ConfigError(f"cannot write the self-signed certificate {path}: {error.strerror}") from error
                 logger.info("certificate created path=%s", path)
             server = replace(settings.server, certificate=str(path), key=str(path))
             settings = self._settings = replace(settings, server=server)
@@ -94,7 +96,7 @@ class ServerTls:
         try:
             self._context = server_context(self._settings)
         except ConfigError as error:
-            logger.error("certificate not reloaded, the previous one stays in use reason=%r", str(error))
+            logger.error("certificate not reloaded, the previous one stays in use error=%r", str(error))
         else:
             logger.info("certificate reloaded path=%s", self._settings.server.certificate)
 

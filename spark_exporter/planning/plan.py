@@ -131,7 +131,7 @@ class Source:
 
     def _some_segments(self) -> Sequence[Segment]:
         if not self.segments:
-            raise SourceError(f"{self.commit_log} contains no records")
+            raise SourceError(f"{self.commit_log} contains no records; check the path")
         return self.segments
 
 

@@ -198,9 +198,11 @@ def window_of(columns: RecordColumns, options: ScanOptions, damage: Sequence[Dam
 def read_damage(
     descriptor: int, segment: Segment, options: ScanOptions, offset: int, size_bytes: int, reason: str
 ) -> Damage:
-    """Damaged bytes, with the first of them. Raises DamagedRecords if `strict`, SourceError."""
+    """Corrupt bytes, with the first of them. Raises DamagedRecords if `strict`, SourceError."""
     if options.strict:
-        raise DamagedRecords(f"{segment.path}: {size_bytes} damaged bytes at physical offset {offset}: {reason}")
+        raise DamagedRecords(
+            f"{segment.path}: {size_bytes} corrupt bytes at physical offset {offset}: {reason}; run without --strict to quarantine them"
+        )
     raw = bytearray(min(size_bytes, _RAW_KEPT))
     read_into(descriptor, segment, memoryview(raw), offset)
     return Damage(offset, size_bytes, reason, bytes(raw))

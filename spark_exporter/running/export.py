@@ -311,7 +311,7 @@ def make_plan(request: ExportRequest, source: Source, workers: int, known_end: i
             known_end is not None or flushed_offset is not None
         ):  # everything is exported and deleted, or the broker is new
             return Plan((), known_end or 0, known_end or 0)
-        raise SourceError(f"{source.commit_log} contains no records")
+        raise SourceError(f"{source.commit_log} contains no records; check the path")
     first = source.first_offset
     if known_end is None:
         start = first
@@ -324,11 +324,11 @@ def make_plan(request: ExportRequest, source: Source, workers: int, known_end: i
         if end < start:
             raise SourceError(
                 f"{source.commit_log} ends at {end}, but it was exported up to {start}: "
-                "it is a different store, or has lost its end since; export to another target"
+                "the store is different or was truncated; export to another target"
             )
         if start < first:
             raise SourceError(
-                f"{source.commit_log} starts at {first}, but it was exported only up to {start}: the records between were "
+                f"{source.commit_log} starts at {first}, but it was exported only up to {start}: the records in between were "
                 "deleted; export to another target, or continue after the gap with another broker name"
             )
     if request.to_offset is not None:

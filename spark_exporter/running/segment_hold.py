@@ -24,7 +24,7 @@ from spark_exporter.reading.range_scan import ByteRange
 from spark_exporter.running.held_segments import FOLDER
 
 CLEANING_LEVEL: Final = 0.75
-"""Disk usage above which brokers delete files before their retention time (diskMaxUsedSpaceRatio)."""
+"""Disk usage above which brokers delete files before their retention time expires (diskMaxUsedSpaceRatio)."""
 
 TOO_FULL: Final = "the disk is above its cleaning level: segments are no longer held against retention"
 

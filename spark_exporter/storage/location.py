@@ -151,7 +151,9 @@ class Location:
                 if create(self._at(name), data):
                     return True
         except FileNotFoundError:
-            raise TargetError(f"{self.uri}: cannot create a folder there") from None
+            raise TargetError(
+                f"cannot create folder {self.uri}: not possible on this file system; check the path"
+            ) from None
         return self.read(name) == data
 
     def sync(self, name: str) -> None:
@@ -302,4 +304,6 @@ def open_lock(location: Location, name: str) -> IO[Any]:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+", encoding="utf-8")
     except FileNotFoundError:  # the folder did not exist and cannot be created on this file system
-        raise TargetError(f"{location.uri}: cannot create a folder there") from None
+        raise TargetError(
+            f"cannot create folder {location.uri}: not possible on this file system; check the path"
+        ) from None

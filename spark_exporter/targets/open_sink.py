@@ -9,7 +9,7 @@ FORMATS = ("parquet", "iceberg", "delta")
 def open_sink(table_format: str, target: str) -> Sink:
     """The sink of a format at a target. Raises MissingPackage, TargetError."""
     if "#" in target and table_format != "iceberg":
-        raise TargetError(f"{target}: a # denotes an Iceberg table of a catalog; use --format iceberg")
+        raise TargetError(f"{target}: a # denotes an Iceberg table in a catalog; use --format iceberg")
     if table_format == "parquet":
         from spark_exporter.targets.parquet import ParquetSink  # noqa: PLC0415
 

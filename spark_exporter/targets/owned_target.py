@@ -96,7 +96,7 @@ class OwnedTarget:
 
     def _lost(self) -> TargetBusy:
         return TargetBusy(
-            f"{self._sink.work.uri}: another run has taken the target over, because this one did not respond for too long; run the export again"
+            f"{self._sink.work.uri}: another run took over the target after this run's lock expired; run the export again"
         )
 
     def _recover(self) -> None:

@@ -195,4 +195,4 @@ def _who(work: Location, owner: dict[str, Any]) -> str:
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner["since"]))
         return f"{work.uri}: in use by {owner['command']}, pid {owner['pid']} on {owner['host']} since {since}; wait until it has ended, or stop it"
     except KeyError:
-        return f"{work.uri}: in use by another run; wait until it has ended"
+        return f"another export is writing to {work.uri}; wait for it to finish"

@@ -68,7 +68,7 @@ class BodySchema:
     def __post_init__(self) -> None:
         root = _Reader(self.document).read(self.document, "#", 0)
         if not isinstance(root, _Struct):
-            raise SchemaError("the schema of bodies must describe an object with properties")
+            raise SchemaError("the body schema must have type object and define properties")
         object.__setattr__(self, "_root", root)
 
     def __reduce__(self) -> tuple[type["BodySchema"], tuple[Mapping[str, Any]]]:
@@ -145,7 +145,7 @@ class TableBodies:
         if not has_topics(document):
             return cls(BodySchema(document))
         for name in document.keys() - {_TOPICS}:
-            raise SchemaError(f"{name} is not allowed beside {_TOPICS}")
+            raise SchemaError(f"{name} is not allowed together with {_TOPICS}")
         by_topic: dict[str, BodySchema | None] = {}
         for topic, schema in _expect(dict, document[_TOPICS], _TOPICS).items():
             try:
@@ -153,7 +153,7 @@ class TableBodies:
             except SchemaError as error:
                 raise SchemaError(f"{topic}: {error}") from None
         if not by_topic:
-            raise SchemaError(f"{_TOPICS} names no topic")
+            raise SchemaError(f"{_TOPICS} must contain at least one topic")
         return cls(by_table=by_topic)
 
     def of(self, table: str) -> BodySchema | None:

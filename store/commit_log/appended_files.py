@@ -57,5 +57,5 @@ class AppendedFiles:
         except OSError as error:
             # An older kernel or a failing disk: the stores themselves will fault the pages in, or fail.
             if error.errno != errno.EINVAL:
-                logger.warning("pages not prefaulted start=%d error=%s", start, error)
+                logger.warning("pages not prefaulted start=%d error=%r", start, str(error))
             self._can_populate = False

@@ -246,7 +246,7 @@ class ConsumeQueueWriter:
         except QueueTableFull as error:
             self.is_table_full = True
             logger.error(
-                "queue not added topic=%s queue_id=%d error=%s",
+                "queue not added topic=%s queue_id=%d error=%r",
                 cursor.topic.decode(errors="replace"),
                 cursor.queue_id,
                 error,
@@ -412,7 +412,7 @@ def _mappings_allowed() -> int:
 def _check_name(topic: bytes, queue_id: int) -> None:
     # The topic of a crafted record must not lead out of the directory.
     if not topic or b"/" in topic or b"\0" in topic or topic in (b".", b"..") or not 0 < len(topic) < TOPIC_BYTES:
-        raise QueueNameRefused(f"invalid topic name {topic[:64]!r}: it cannot name a directory")
+        raise QueueNameRefused(f"invalid topic name {topic[:64]!r}: it cannot be used as a directory name")
     if queue_id < 0:
         raise QueueNameRefused(f"invalid queue id {queue_id} of topic {topic!r}")
 

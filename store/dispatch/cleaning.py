@@ -121,4 +121,4 @@ class Cleaning:
                 self._entries.forget(cursor.topic, cursor.queue_id)
                 dropped[cursor.topic] += 1
         for topic, count in dropped.items():
-            logger.info("queues of a deleted topic removed topic=%s queues=%d", topic.decode(errors="replace"), count)
+            logger.info("deleted topic's queues removed topic=%s queues=%d", topic.decode(errors="replace"), count)

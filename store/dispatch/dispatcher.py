@@ -181,7 +181,7 @@ class Dispatcher:
             self._reported_offset = self._offset
             self._counters.add(BAD_RECORDS)
             logger.error(
-                "corrupt record skipped physical_offset=%d reason=%s next_offset=%d",
+                "corrupt record skipped physical_offset=%d error=%r next_offset=%d",
                 self._offset, self._walk.bad_reason, to,
             )  # fmt: skip
         if to == self._offset:
@@ -228,7 +228,7 @@ class Dispatcher:
                 self._publisher.queue_error()
             self._bells["broker"].ring()
         if self._failures == 1:
-            logger.error("dispatch failed, will retry reput_offset=%d error=%s", self._offset, error)
+            logger.error("dispatch failed, will retry reput_offset=%d error=%r", self._offset, str(error))
 
     def _recover(self) -> None:
         """A batch succeeded. Nothing was skipped; RocketMQ skips a record after some attempts and then never clears the error."""

@@ -91,7 +91,7 @@ class QueueEntries:
             return self._writer.open(topic, queue_id)
         except QueueNameRefused as error:
             self.refused += 1
-            logger.error("queue entry skipped: %s physical_offset=%d", error, physical_offset)
+            logger.error("queue entry skipped physical_offset=%d error=%r", physical_offset, str(error))
             return None
 
     def clean_expired(self) -> None:

@@ -53,14 +53,17 @@ class BitMapCalculator:
             self._filters = self._compile(decode_filters(data) if data.strip() else {})
         except RemoteProtocolError as error:
             # Without bit maps each consumer's expression is evaluated when it pulls.
-            logger.error("consumer filters unreadable, bit maps disabled path=%s error=%s", self._path, error)
+            logger.error("consumer filters unreadable, bit maps disabled path=%s error=%r", self._path, str(error))
             self._filters = {}
 
     def _compile(self, table: FilterTable) -> dict[bytes, list[tuple[Program, BloomFilterData]]]:
         """# compat: dead filters count, and a file with bits of another shape is not used at all."""
         everyone = [data for groups in table.values() for data in groups.values()]
         if not all(self._bloom.is_valid(data.bloom_filter_data) for data in everyone):
-            logger.warning("Bloom filter parameters of consumer filters differ, bit maps disabled path=%s", self._path)
+            logger.warning(
+                "bit maps disabled, consumer filters were saved with different Bloom filter parameters path=%s",
+                self._path,
+            )
             return {}
         filters: dict[bytes, list[tuple[Program, BloomFilterData]]] = {}
         for topic, groups in table.items():

@@ -133,7 +133,7 @@ def between(value: Node, low: Node, high: Node, negated: bool) -> Node:
 def contains(value: Node, strings: list[str], negated: bool) -> Node:
     """Whether a property is one of some strings."""
     if value.kind is not Kind.PROPERTY:
-        raise RefusedExpression("the left side of IN is not the name of a property", value.position)
+        raise RefusedExpression("the left side of IN must be a property name", value.position)
     return Node(Kind.NOT_IN if negated else Kind.IN, value.position, [value], tuple(dict.fromkeys(strings)))
 
 

@@ -155,8 +155,8 @@ class Flusher:
         self._publisher.log_error()
         self._context.instance.bells["broker"].ring()
         logger.critical(
-            "sync failed, the broker refuses writes error=%s flushed_offset=%d wrote_offset=%d",
-            self._failure,
+            "sync failed, the broker refuses writes error=%r flushed_offset=%d wrote_offset=%d",
+            str(self._failure),
             self._control.flushed_offset,
             self._control.wrote_offset,
         )

@@ -59,7 +59,9 @@ class HaSlave:
                 await self._follow_once()
             except (OSError, HaError, RemoteProtocolError, TimeoutError, ConfigError) as error:
                 logger.warning(
-                    "replication interrupted, will reconnect master=%s reason=%s", self._config.ha_master_address, error
+                    "replication interrupted, will reconnect master=%s error=%r",
+                    self._config.ha_master_address,
+                    str(error),
                 )
             await asyncio.sleep(_PAUSE_S)
 
@@ -111,7 +113,10 @@ class HaSlave:
             log.begin_at(offset)
         if log.copied_offset not in (0, offset):
             # compat: heartbeats are checked too.
-            raise HaError(f"offset mismatch: master sent {offset}, local log ends at {log.copied_offset}")
+            raise HaError(
+                f"offset mismatch: master sent {offset}, local log ends at {log.copied_offset}; "
+                "if it repeats, the slave holds another log: clear its store"
+            )
         if not frame.data:
             return
         if not log.has_room(offset, len(frame.data)):

@@ -87,7 +87,10 @@ class SlaveLog:
         Raises HaError if they do not begin at the end of the log, or are not records; the connection must then be closed.
         """
         if offset != self.copied_offset:
-            raise HaError(f"offset mismatch: master sent {offset}, local log ends at {self.copied_offset}")
+            raise HaError(
+                f"offset mismatch: master sent {offset}, local log ends at {self.copied_offset}; "
+                "if it repeats, the slave holds another log: clear its store"
+            )
         end = offset + len(data)
         # order: the limit is raised before the first byte beyond it is touched.
         self._publisher.append_limit(max(end, self._control.append_limit))
@@ -146,7 +149,7 @@ class SlaveLog:
         """Where the log continues behind the damage at `offset`; -1 while the master has not sent that much."""
         if self._damaged_offset != offset:
             self._damaged_offset = self._searched_offset = offset
-            logger.error("damaged record copied from the master physical_offset=%d reason=%s", offset, reason)
+            logger.error("damaged record copied from the master physical_offset=%d error=%r", offset, reason)
         # A record that was incomplete at the last check may begin before the bytes copied then.
         longest = self._config.effective_max_message_size + RECORD_MARGIN
         start = max(offset + 1, self._searched_offset - longest) - file.start_offset

@@ -48,7 +48,7 @@ class LogCleaner:
         self._doomed: deque[int] = deque()
         self._forced = ForcedDeletions(control, config, paths, counters, self._delete)
         self._forced_left = 0
-        """How many more files may be deleted in this run before their retention time."""
+        """How many more files may be deleted in this run before their retention time expires."""
         now = monotonic_ms()
         self._last_delete_ms = now - config.delete_commit_log_files_interval
         self._last_run_ms = now - config.clean_resource_interval
@@ -156,7 +156,7 @@ class LogCleaner:
             self._forced.disk_is_not_short()
 
     def _may_force(self, is_out_of_space: bool) -> bool:
-        """Whether another file may be deleted before its retention time."""
+        """Whether another file may be deleted before its retention time expires."""
         return (
             self._forced_left > 0
             and (is_out_of_space or self._disk.delete_oldest)

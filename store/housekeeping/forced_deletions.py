@@ -1,4 +1,4 @@
-"""Deletes the oldest CommitLog files before their retention time because the disk is nearly full, one file at a time.
+"""Deletes the oldest CommitLog files before their retention time expires because the disk is nearly full, one file at a time.
 
     announce      `forced_offset` is the new beginning of the log; the broker counts the losses of consumer groups
     delete        when it has answered, or after a timeout: `min_offset` is raised, the file is unlinked
@@ -96,7 +96,7 @@ class ForcedDeletions:
         if self._useless is not None:
             if not self._has_freed(self._useless):
                 return False
-            logger.info("disk space of a deleted file freed path=%s", self._useless.path)
+            logger.info("deleted file's disk space freed path=%s", self._useless.path)
             self._useless = None
         path = path_of(self._directory, start)
         if self._is_kept_by_another_name(path):
@@ -125,8 +125,9 @@ class ForcedDeletions:
         elif now >= deletion.deadline_ms:
             self._freeing, self._useless = None, deletion
             logger.warning(
-                "forced deletion stopped: deleting a file did not free its space path=%s expected_bytes=%d freed_bytes=%d; "
-                "look for a process that keeps the file open (lsof +L1), a snapshot, or a program that fills the disk; free space, or set whenDiskFull=reject",
+                "forced deletion stopped, deleting a file did not free its space path=%s expected_bytes=%d freed_bytes=%d "
+                "advice='look for a process that keeps the file open (lsof +L1), a snapshot, or a program that fills the disk; "
+                "free space, or set whenDiskFull=reject'",
                 deletion.path, deletion.allocated_bytes, self._freed_bytes(deletion),
             )  # fmt: skip
         return False
@@ -155,8 +156,8 @@ class ForcedDeletions:
         self._counters.add(FORCED_DELETIONS)
         self._counters.add(FORCED_DELETED_BYTES, self._config.mapped_file_size_commit_log)
         logger.warning(
-            "CommitLog file deleted before its retention time path=%s min_offset=%d fileReservedTime=%d "
-            "cause=disk nearly full",
+            "CommitLog file deleted before its retention time expired path=%s min_offset=%d retention_hours=%d "
+            "cause=disk_nearly_full",
             path, self._control.min_offset, self._config.file_reserved_time,
         )  # fmt: skip
         return True
@@ -170,8 +171,8 @@ class ForcedDeletions:
         if links > 1 and self._kept != path:
             self._kept = path
             logger.warning(
-                "forced deletion stopped: the oldest file has another hard link, so deleting it would free no space path=%s links=%d; "
-                "end the exports that hold it (headrace status), or free space",
+                "forced deletion stopped, the oldest file has another hard link and deleting it would free no space path=%s links=%d "
+                "advice='end the exports that hold it (headrace status), or free space'",
                 path, links,
             )  # fmt: skip
         return links > 1

@@ -108,7 +108,7 @@ class IndexSync:
         except SyncFailed as error:
             self._failure = error
             logger.critical(
-                "checkpoint disabled after a failed sync, the next start rebuilds the indexes error=%s", error
+                "checkpoint disabled after a failed sync, the next start rebuilds the indexes error=%r", str(error)
             )
             return False
         return True

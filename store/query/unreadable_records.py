@@ -35,8 +35,8 @@ class UnreadableRecords:
         self.count += 1
         if self.count <= _LOGGED_MAX:
             logger.error(
-                "unreadable record skipped topic=%s queue=%d queue_offset=%d physical_offset=%d reason=%s",
+                "unreadable record skipped topic=%s queue=%d queue_offset=%d physical_offset=%d error=%r",
                 topic, queue_id, queue_offset, physical_offset, reason,
             )  # fmt: skip
         if self.count == _LOGGED_MAX:
-            logger.error("further unreadable records are only counted logged=%d", _LOGGED_MAX)
+            logger.error("unreadable record logging suppressed logged=%d", _LOGGED_MAX)

@@ -56,7 +56,7 @@ def find_dispatched_end(
                 flaw = f"the last entry of {queue.directory} disagrees with the log"
             queue.close()
     if flaw:
-        logger.info("last files fully scanned reason=%r", flaw)
+        logger.info("fast recovery not possible, scanning last files reason=%r", flaw)
         return None
     return end
 

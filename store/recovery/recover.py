@@ -195,7 +195,7 @@ class _Recovery:
     def _find_older_missing(self, start: int, survey: Survey) -> int:
         if not survey.gaps:
             return -1
-        logger.warning("queues with missing older entries found, searching the log queues=%d", len(survey.gaps))
+        logger.warning("queue entries missing, rebuilding from the CommitLog queues=%d", len(survey.gaps))
         starts = [one for one in self._log.starts() if one < start]
         return find_older(self._log, starts, survey.gaps, self._beat, self._deleted)
 

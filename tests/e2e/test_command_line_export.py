@@ -77,7 +77,7 @@ def half_exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = make_log(folder / "store")
     done = export("--to", log.offsets[50], log.root, folder / "target")
     assert done.returncode == 0, done
-    assert " 50 rows of 50 records" in done.stdout
+    assert " exported 50 of 50 records " in done.stdout
     return folder / "target"
 
 
@@ -139,10 +139,10 @@ def test_incomplete_last_record_is_left_for_the_next_run(log: SmallLog, target: 
     log.overwrite(log.offsets[-1] + 300, b"\0" * 500)
     done = export(log.root, target)
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"({log.offsets[50]:,} to {log.offsets[-1]:,})" in done.stdout
+    assert f"offsets {log.offsets[50]:,} to {log.offsets[-1]:,})" in done.stdout
     assert rows_in(target) == 99
     (log.folder / f"{log.offsets[-1] >> 16 << 16:020}").write_bytes(whole)
-    assert " 1 row of 1 record," in export(log.root, target).stdout
+    assert " exported 1 of 1 record " in export(log.root, target).stdout
     assert rows_in(target) == 100
 
 
@@ -195,7 +195,7 @@ def test_full_disk_and_interrupt_print_one_line_with_worker_processes(tmp_path: 
         os.killpg(process.pid, signal.SIGINT)
         said, errors = process.communicate(timeout=100)
     assert (process.returncode, errors) == (0, "")
-    assert " rows of " in said
+    assert ": exported " in said
     assert rows_in_manifests(target) in {0, 22}
 
 

@@ -156,17 +156,19 @@ def test_forced_deletion_frees_space_reports_losses_and_stops_when_ineffective(
     assert lost > 0
     warnings = [line for line in log_of(appliance) if " warning " in line]
     told = [
-        line for line in warnings if "unconsumed messages deleted before their retention time group=has-ten" in line
+        line
+        for line in warnings
+        if "unconsumed messages deleted before their retention time expired group=has-ten" in line
     ]
     assert sum(int(line.split(" lost=")[1].split()[0]) for line in told) == lost
     assert not any("group=has-all" in line or "without counting lost messages" in line for line in warnings)
-    assert sum("CommitLog file deleted before its retention time" in line for line in warnings) == deleted
+    assert sum("CommitLog file deleted before its retention time expired" in line for line in warnings) == deleted
     wait_until(
         lambda: [(n["group"], n["about"], n["count"]) for n in appliance.status()["findings"]] == [("has-ten", TOPIC, lost)],
         DEADLINE_S, "status shows the loss",
     )  # fmt: skip
     text = appliance.run("status", "--data", str(appliance.data)).stdout
-    assert f"deleted before the retention time: {deleted} files" in text
+    assert f"deleted before the retention time expired: {deleted} files" in text
     assert f"group has-ten: {lost} messages of {TOPIC}" in text
 
     # A process holds the deleted files: one file is lost that way, but not the next.

@@ -25,5 +25,5 @@ def test_export_contains_messages_sent_before_it_began(tmp_path: Path) -> None:
             for number in range(20):
                 sender.send(20 * round_number + number)
             done = appliance.run("export", "--engine", "local", str(appliance.data), str(tmp_path / "lake"))
-            assert "lake: 20 rows of 20 records" in done.stdout
+            assert "lake: exported 20 of 20 records" in done.stdout
             assert done.stderr == ""

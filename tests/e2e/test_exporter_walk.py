@@ -33,6 +33,6 @@ def test_five_minute_walkthrough_works_as_documented(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert appliance.stop() == 0
     summary, _, tables = done.stdout.partition("\n")
-    assert summary.startswith("lake: 503 rows of 503 records")
+    assert summary.startswith("lake: exported 503 of 503 records")
     assert tables.split() == shown.split()
     assert time.monotonic() - began < FIVE_MINUTES_S

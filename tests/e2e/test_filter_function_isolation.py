@@ -37,7 +37,7 @@ FAILS_OVER_MESSAGES = {
 FAILS_AS_A_PROCESS = {
     "looper": ("try:\n    while True: pass\nexcept BaseException:\n    while True: pass", "took longer than 2 s"),
     "liar": ("import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'x' * 1000)\n    except OSError: pass\nreturn True", "sent an invalid response"),
-    "quitter": ("import os\nos._exit(0)", "ended its process"),
+    "quitter": ("import os\nos._exit(0)", "crashed: its worker process exited"),
 }  # fmt: skip
 
 

@@ -102,14 +102,19 @@ def test_findings_for_differing_subscriptions_shared_ids_and_unread_queues(appli
         assert (disagreeing["group"], len(disagreeing["members"])) == ("Disagreeing", 2)
         assert (sharing["group"], sharing["about"], len(sharing["members"])) == ("Sharing", "same", 2)
         text = appliance.run("status", "--data", str(appliance.data)).stdout
-        assert "\nfindings\n  group Disagreeing: " in text
+        assert "\nconsumer group problems\n  group Disagreeing: " in text
         assert disagreeing["advice"] in text
-        wait_until(lambda: logged("finding group=Disagreeing") == 1, DEADLINE_S, "it is logged")
+        wait_until(lambda: logged("consumer problem found group=Disagreeing") == 1, DEADLINE_S, "it is logged")
         again.close()
         members = [leaving, one, two, same]
         wait_until(lambda: "client id shared" not in beat_and_look(), DEADLINE_S, "the id is one client's again")
-        wait_until(lambda: logged("finding resolved group=Sharing") == 1, DEADLINE_S, "that it has ended is logged")
-        assert (logged("finding group=Disagreeing"), logged("finding group=Sharing")) == (1, 1)
+        wait_until(
+            lambda: logged("consumer problem resolved group=Sharing") == 1, DEADLINE_S, "that it has ended is logged"
+        )
+        assert (logged("consumer problem found group=Disagreeing"), logged("consumer problem found group=Sharing")) == (
+            1,
+            1,
+        )
 
         def left_alone() -> list[int]:
             queues: list[int] = beat_and_look().get("queues without an owner", {}).get("queues", [])

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from appliance.restart_policy import MOST_FAILURES
+from appliance.restart_policy import MAX_START_FAILURES
 from support.headrace_process import headrace
 from support.servers import wait_until
 from support.watched import WatchedProcess as HeadraceProcess
@@ -56,14 +56,16 @@ def test_appliance_exits_when_recovery_fails_before_other_roles_start(tmp_path: 
 def test_appliance_exits_with_the_exit_code_of_a_role_that_never_gets_ready(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="worker-dies-before-it-is-ready") as appliance:
         assert appliance.wait_end() == 4
-        assert "headrace: worker died 6 times before it was ready: ended with exit code 9" in appliance.err
+        assert "headrace: worker crashed 6 times before it became ready (last: ended with exit code 9)" in appliance.err
         assert (tmp_path / "data" / "store" / "abort").exists()
 
 
 def test_role_that_was_ready_is_restarted_however_often_it_dies(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="worker-dies-once-it-is-ready").wait_ready() as appliance:
         sink = appliance.pid_of("sink")
-        wait_until(lambda: appliance.role("worker")["restarts"] > MOST_FAILURES, 60, "more deaths than are forgiven")
+        wait_until(
+            lambda: appliance.role("worker")["restarts"] > MAX_START_FAILURES, 60, "more deaths than are forgiven"
+        )
         appliance.wait_log("role restart scheduled role=worker deaths=7 backoff_ms=3200")
         assert appliance.pid_of("sink") == sink
         # The worker is dead or dies again, and the store is left for recovery; a worker that has just been forked ends well.
@@ -97,7 +99,7 @@ def test_recovery_is_restarted_after_a_kill(tmp_path: Path) -> None:
 def test_appliance_exits_when_recovery_keeps_crashing(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="recover-crashes-always") as appliance:
         assert appliance.wait_end() == 4
-        assert "headrace: recover died 6 times before it was ready: ended by SIGSEGV" in appliance.err
+        assert "headrace: recover crashed 6 times before it became ready (last: ended by SIGSEGV" in appliance.err
         assert "lives" not in appliance.log
 
 
@@ -107,7 +109,7 @@ def test_hung_role_dumps_its_stacks_and_is_restarted(tmp_path: Path) -> None:
         appliance.tell("worker", "hang")
         appliance.wait_restarted("worker")
         assert "in do" in (data / "logs" / "stacks.log").read_text()
-        assert "role silent role=worker" in appliance.log
+        assert "role heartbeat timed out role=worker" in appliance.log
         assert appliance.role("sink")["restarts"] == 0
 
 

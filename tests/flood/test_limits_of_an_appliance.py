@@ -102,7 +102,7 @@ def test_message_with_too_many_properties_is_refused_and_counted(appliance: Head
 def test_limit_of_open_files_that_is_too_low_is_logged_in_one_line(tmp_path: Path) -> None:
     options = ("--set=maxConnections=10000000", "--set=mappedFileSizeCommitLog=8388608")
     with HeadraceProcess(tmp_path / "data", *options).wait_ready() as started:
-        lines = [line for line in started.log.splitlines() if "connections limited" in line and " broker[" in line]
+        lines = [line for line in started.log.splitlines() if "connection limits set" in line and " broker[" in line]
         assert len(lines) == 1
         assert " warning " in lines[0]
         assert "configured=10000000" in lines[0]

@@ -140,7 +140,7 @@ class AlertService:
         try:
             await asyncio.to_thread(self._book.record, events)
         except sqlite3.Error as error:
-            logger.error("alerts not recorded reason=%s", error)
+            logger.error("alerts not recorded error=%r", str(error))
         self._notify(events, {rule.name: rule.channels for rule in rules})
 
     async def _forecast(self, sample: Sample) -> dict[str, float]:
@@ -151,7 +151,7 @@ class AlertService:
             try:
                 config = await self._admin.broker_config(broker.address)
             except HeadraceError as error:
-                logger.info("disk forecast not possible broker=%s reason=%s", broker.key, error)
+                logger.info("disk forecast not possible broker=%s error=%r", broker.key, str(error))
                 continue
             outlook = await asyncio.to_thread(disk_outlook, broker, config, self._read_chart, sample.time_s)
             if outlook is not None:
@@ -176,7 +176,7 @@ class AlertService:
     def _start_delivery(self, channel: Channel, events: list[AlertEvent]) -> None:
         if len(self._deliveries) >= _MOST_DELIVERIES:
             logger.error(
-                "alerts not delivered channel=%r count=%d reason=too many deliveries", channel.name, len(events)
+                "alerts not delivered channel=%r count=%d error='too many deliveries'", channel.name, len(events)
             )
             return
         task = asyncio.create_task(self._deliver(channel, events))
@@ -190,7 +190,9 @@ class AlertService:
                 await asyncio.to_thread(send, events)
             except NotDelivered as error:
                 if attempt == TRIES:
-                    logger.error("alerts not delivered channel=%r count=%d reason=%s", channel.name, len(events), error)
+                    logger.error(
+                        "alerts not delivered channel=%r count=%d error=%r", channel.name, len(events), str(error)
+                    )
                 else:
                     await asyncio.sleep(self._pause_s * attempt)
             else:

@@ -72,7 +72,7 @@ class HistoryFile:
         except sqlite3.DatabaseError as error:
             assert path is not None
             damaged = path.with_name(path.name + ".damaged")
-            logger.error("history damaged, begun anew file=%s kept_as=%s reason=%s", path, damaged, error)
+            logger.error("history damaged, begun anew file=%s kept_as=%s error=%r", path, damaged, str(error))
             os.replace(path, damaged)
             for suffix in ("-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -191,7 +191,7 @@ def open_history(path: Path) -> HistoryFile:
     try:
         return HistoryFile(path)
     except (OSError, sqlite3.Error) as error:
-        logger.error("history not kept beyond this process file=%s reason=%s", path, error)
+        logger.error("history not kept beyond this process file=%s error=%r", path, str(error))
         return HistoryFile(None)
 
 

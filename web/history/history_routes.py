@@ -3,7 +3,7 @@
     GET /api/v1/history?series=cluster.in,topic.in/Orders&seconds=3600
     {"step": 10, "times": [1769140800, …], "series": {"cluster.in": [12.5, null, …], …}}
 
-`series` are names of `web.history.series`, joined by commas; null is a gap. `seconds` is how far back the chart reaches, at most 30 days.
+`series` are names of `web.history.series`, separated by commas; null is a gap. `seconds` is how far back the chart reaches, at most 30 days.
 `GET /api/v1/history/names?prefix=topic.in/` lists the recorded series.
 """
 
@@ -39,7 +39,7 @@ class HistoryRoutes:
     async def _chart(self, _request: Request, visit: Visit) -> HTTPResponse:
         names = [name for name in visit.arguments.get("series", "").split(",") if name]
         if not 0 < len(names) <= MOST_NAMES_READ:
-            raise Invalid(f"series: expected 1 to {MOST_NAMES_READ} names joined by commas, got {len(names)}")
+            raise Invalid(f"series: expected 1 to {MOST_NAMES_READ} names separated by commas, got {len(names)}")
         text = visit.arguments.get("seconds", str(TIERS[0].span_s))
         if not (text.isascii() and text.isdecimal() and 0 < len(text) < 9 and 0 < int(text) <= MOST_SECONDS):
             raise Invalid(f"seconds={text[:40]!r}: expected a whole number from 1 to {MOST_SECONDS}")

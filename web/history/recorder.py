@@ -54,7 +54,7 @@ class Recorder:
             await asyncio.to_thread(self._file.add, sample.time_s, values)
         except sqlite3.Error as error:
             if not self._is_failing:
-                logger.error("history not written reason=%s", error)
+                logger.error("history not written error=%r", str(error))
             self._is_failing = True
         else:
             self._is_failing = False

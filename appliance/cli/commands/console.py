@@ -31,7 +31,7 @@ from appliance.errors import ConfigurationError, PreflightFailed
     "--trusted-proxies",
     metavar="NETWORKS",
     default="",
-    help="Reverse proxies whose X-Forwarded-… headers are used, joined by commas.",
+    help="Reverse proxies whose X-Forwarded-… headers are used, separated by commas.",
 )
 def command(namesrv: str, data: str, host: str, port: int, base_path: str, trusted_proxies: str) -> int:
     """Run the console alone, without a broker: for a cluster of Headrace or of Apache RocketMQ 4.9.

@@ -61,7 +61,7 @@ def command(
     Prints "ready in N s" when clients can connect. SIGTERM, SIGINT and `headrace stop` shut it down cleanly: accepted
     messages are made durable first.
 
-    Exit codes: 0 stopped cleanly; 1 stopped uncleanly, the next start recovers the store; 2 invalid configuration; 3 could not
+    Exit codes: 0 stopped cleanly; 1 unclean shutdown (the next start recovers the store); 2 invalid configuration; 3 could not
     start; 4 a role kept crashing before it was ready.
     """
     # What the supervisor needs is imported here, so that --help and mistakes answer at once. It all stays: no collecting.

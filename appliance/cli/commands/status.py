@@ -90,7 +90,7 @@ def _broker_lines(status: dict[str, Any]) -> list[str]:
     return [
         "",
         *text_table(
-            ("OFFSET", "BYTES", "BEHIND"),
+            ("OFFSET", "BYTES", "LAG"),
             [
                 (name, f"{offsets[name]:,}", f"{status['lag'][role]:,}" if role in status["lag"] else "")
                 for name, role in (
@@ -118,7 +118,7 @@ def _broker_lines(status: dict[str, Any]) -> list[str]:
 def _findings(findings: list[dict[str, Any]]) -> list[str]:
     if not findings:
         return []
-    lines = ["", "findings"]
+    lines = ["", "consumer group problems"]
     for finding in findings:
         lines.append(f"  group {finding['group']}: {finding['what']}")
         lines += [f"    {member}" for member in finding["members"]]
@@ -140,7 +140,7 @@ def _deleted_early(counted: dict[str, int]) -> list[str]:
         return []
     what = "1 file" if files == 1 else f"{files:,} files"
     return [
-        f"deleted before the retention time: {what}, {counted['forced_deleted_bytes']:,} bytes, because the disk was nearly full"
+        f"deleted before the retention time expired: {what}, {counted['forced_deleted_bytes']:,} bytes, because the disk was nearly full"
     ]
 
 

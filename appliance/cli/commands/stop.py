@@ -17,9 +17,9 @@ from appliance.errors import ApplianceError
 def command(role: str | None, data: str, timeout_s: float) -> None:
     """Stop ROLE until it is started again. Without ROLE, stop the whole appliance.
 
-    With several brokers, ROLE is BROKER/ROLE, or the name of a broker to stop, which also releases its store.
+    With several brokers, ROLE is BROKER/ROLE or a broker name. Stopping a broker also releases its store.
 
-    Roles stop in the order of the data flow. All accepted messages are durable when this command returns. Fails if the
+    Roles stop in dependency order. All accepted messages are durable when this command returns. Fails if the
     shutdown was unclean.
     """
     if role is not None:

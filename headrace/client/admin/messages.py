@@ -51,7 +51,7 @@ class MessageAdmin(AdminCalls):
             return self._unwrap_message(decode_record(answer.body, inflate=True))
         if topic is None:
             raise MessageInvalid(
-                f"{message_id!r} is not an offset message id; if it is a unique id, give the topic too"
+                f"{message_id!r} is not an offset message id; if it is a unique id, pass the topic too"
             )
         found = await self.query_by_unique_id(topic, message_id)
         if found is None:

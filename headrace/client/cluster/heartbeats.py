@@ -59,7 +59,7 @@ class Heartbeats:
         try:
             answer = await self._transport.request(address, command, self._timeout_ms)
         except HeadraceError as error:
-            logger.warning("%s failed broker=%s reason=%s", what, address, error)
+            logger.warning("%s failed broker=%s error=%r", what, address, str(error))
             return None
         if answer.code != ResponseCode.SUCCESS:
             logger.warning("%s rejected broker=%s code=%d remark=%s", what, address, answer.code, answer.remark)

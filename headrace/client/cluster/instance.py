@@ -286,11 +286,11 @@ class ClientInstance:
             try:
                 await self.routes.update(topic)
             except HeadraceError as error:
-                logger.debug("route not updated topic=%s reason=%s", topic, error)
+                logger.debug("route not updated topic=%s error=%r", topic, str(error))
             address = self.brokers.master(broker_name)
         if address is None:
             raise BrokerNotFound(
-                f"no master of the broker {broker_name} is known; check that it is running and registered with the name servers",
+                f"no known master for broker {broker_name}; check that it is running and registered with the name servers",
                 broker_name,
             )
         return address
@@ -302,7 +302,7 @@ class ClientInstance:
             await self.routes.find(topic)
             address = self.routes.address_for(topic)
         if address is None:
-            raise RouteNotFound(f"no broker of the topic {topic} is known; check that the topic exists", topic)
+            raise RouteNotFound(f"no known broker for topic {topic}; check that the topic exists", topic)
         header = GetConsumerListByGroupRequestHeader(group)
         command = create_request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header.to_ext())
         answer = await self.invoke(self.vip(address), command)
@@ -322,7 +322,7 @@ class ClientInstance:
             try:
                 self.config.on_event(ClientEvent(kind, self.client_id, topic, group, address, detail))
             except Exception:
-                logger.exception("on_event failed kind=%s", kind)
+                logger.exception("on_event callback failed kind=%s", kind)
 
     def check_usable(self) -> None:
         """Raises StateError if closed, or in a forked child."""
@@ -340,7 +340,7 @@ class ClientInstance:
             try:
                 await work()
             except HeadraceError as error:
-                logger.warning("periodic task failed reason=%s", error)
+                logger.warning("periodic task failed error=%r", str(error))
             await asyncio.sleep(period_s)
 
     async def _poll_routes(self) -> None:

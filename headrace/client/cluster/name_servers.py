@@ -65,7 +65,7 @@ class NameServers:
             text = await asyncio.to_thread(_fetch, self._lookup_url)
             return self.replace(parse_name_servers(text))
         except (OSError, HTTPException, ConfigError) as error:
-            logger.warning("name server list not fetched url=%s reason=%s", self._lookup_url, error)
+            logger.warning("name server list not fetched url=%s error=%r", self._lookup_url, str(error))
             return False
 
     async def request(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:

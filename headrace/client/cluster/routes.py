@@ -191,7 +191,8 @@ class RouteTable:
             data = await self._ask(template)
             if data is None:
                 raise RouteNotFound(
-                    f"the topic {topic} does not exist, nor does {template}, from which it would be created: auto-creation is disabled; create the topic",
+                    f"topic {topic} does not exist and auto-creation is disabled (no route for {template}); "
+                    f"create it with: mqadmin updateTopic -t {topic}",
                     topic,
                 )
             for one in data.queue_datas:
@@ -226,7 +227,7 @@ class RouteTable:
                 except RouteNotFound:
                     logger.debug("no route topic=%s", topic)
                 except HeadraceError as error:
-                    logger.warning("route not updated topic=%s reason=%s", topic, error)
+                    logger.warning("route not updated topic=%s error=%r", topic, str(error))
 
         await asyncio.gather(*map(refresh, dict.fromkeys(topics)))
 

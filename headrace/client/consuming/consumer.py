@@ -191,7 +191,7 @@ class Consumer(ClientObject):
         try:
             await self.persist_offsets()
         except (HeadraceError, OSError) as error:
-            logger.warning("offsets not stored group=%s reason=%s", self._group, error)
+            logger.warning("offsets not stored group=%s error=%r", self._group, str(error))
 
     async def reset_offsets(self, topic: str, offsets: dict[MessageQueue, int]) -> None:
         """Does nothing: only push consumers can be reset."""

@@ -19,7 +19,9 @@ FOREVER: Final = -1
 
 def _check_common(settings: Any) -> None:
     if not isinstance(settings.model, MessageModel):
-        raise ConfigError(f"model={settings.model!r}: expected one of MessageModel", "model")
+        raise ConfigError(
+            f"model={settings.model!r}: expected MessageModel.CLUSTERING or MessageModel.BROADCASTING", "model"
+        )
     if not isinstance(settings.start_from, StartFrom):
         raise ConfigError(
             f"start_from={settings.start_from!r}: expected StartFrom.LAST, .FIRST or .at(moment)", "start_from"
@@ -199,7 +201,9 @@ class PullSettings:
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, MessageModel):
-            raise ConfigError(f"model={self.model!r}: expected one of MessageModel", "model")
+            raise ConfigError(
+                f"model={self.model!r}: expected MessageModel.CLUSTERING or MessageModel.BROADCASTING", "model"
+            )
         check_range(self, "max_reconsume_times", -1, 1 << 31)
         set_positive_seconds(self, "pull_timeout")
 

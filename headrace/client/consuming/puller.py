@@ -126,12 +126,12 @@ class Puller:
                 await self._instance.routes.update(queue.topic)
             except HeadraceError as error:
                 raise BrokerNotFound(
-                    f"no address of the broker {queue.broker_name} is known: {error}", queue.broker_name
+                    f"no known address for broker {queue.broker_name}: {error}", queue.broker_name
                 ) from error
             found = brokers.find(queue.broker_name, suggested)
         if found is None:
             raise BrokerNotFound(
-                f"no address of the broker {queue.broker_name} is known; check that it is running", queue.broker_name
+                f"no known address for broker {queue.broker_name}; check that it is running", queue.broker_name
             )
         return found
 

@@ -158,7 +158,10 @@ class QueuePull:
                 if self._is_over():
                     return
                 logger.warning(
-                    "pull failed queue=%s offset=%d reason=%s", process_queue.queue, process_queue.next_offset, error
+                    "pull failed queue=%s offset=%d error=%r",
+                    process_queue.queue,
+                    process_queue.next_offset,
+                    str(error),
                 )
                 await asyncio.sleep(ERROR_DELAY_S)
                 continue
@@ -209,7 +212,7 @@ class QueuePull:
         process_queue, plan = self._process_queue, self._plan
         if result.status is PullStatus.OFFSET_ILLEGAL:
             logger.warning(
-                "offset out of range queue=%s offset=%d continues_at=%d",
+                "offset out of range queue=%s offset=%d next_offset=%d",
                 process_queue.queue, process_queue.next_offset, result.next_offset,
             )  # fmt: skip
             process_queue.next_offset = result.next_offset
@@ -229,5 +232,5 @@ class QueuePull:
     def _report_full(self, now: float, excess: str) -> None:
         if now - self._reported_full_at >= REPORT_FULL_S:
             self._reported_full_at = now
-            logger.info("pull paused by flow control queue=%s waiting=%r", self._process_queue.queue, excess)
+            logger.info("pull paused by flow control queue=%s buffered=%r", self._process_queue.queue, excess)
             self._plan.on_full(self._process_queue, excess)

@@ -111,7 +111,7 @@ class Rebalance:
                 except HeadraceError as error:
                     is_settled = False
                     level = logging.DEBUG if isinstance(error, RouteNotFound) else logging.WARNING
-                    logger.log(level, "rebalance postponed group=%s topic=%s reason=%s", self._group, topic, error)
+                    logger.log(level, "rebalance postponed group=%s topic=%s error=%r", self._group, topic, str(error))
                 except Exception:
                     # The allocation strategy may be the user's.
                     is_settled = False

@@ -139,10 +139,10 @@ def cut_records(data: bytes, origin: Origin) -> list[ReceivedMessage]:
     at, length = 0, len(data)
     while at < length:
         if length - at < RECORD_OVERHEAD:
-            raise RemoteProtocolError(f"a pull of {origin.queue} returned {length - at} bytes after the last record")
+            raise RemoteProtocolError(f"a pull from {origin.queue} returned {length - at} bytes after the last record")
         size, magic, _, _, _, queue_offset, _, sys_flag = unpack(data, at)
         if size < RECORD_OVERHEAD or at + size > length or magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2):
-            raise RemoteProtocolError(f"a pull of {origin.queue} returned no valid record at {at} of {length} bytes")
+            raise RemoteProtocolError(f"a pull from {origin.queue} returned an invalid record at byte {at} of {length}")
         message = create(ReceivedMessage)
         message.record = data[at : at + size]
         message.origin = origin

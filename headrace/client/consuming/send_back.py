@@ -69,7 +69,9 @@ class SendBack:
             await self._instance.invoke(self._instance.vip(address), command, timeout_ms)
         except HeadraceError as error:
             logger.warning(
-                "message not sent back, sent to the retry topic instead message=%s reason=%s", message.message_id, error
+                "message not sent back, sent to the retry topic instead message=%s error=%r",
+                message.message_id,
+                str(error),
             )
             await self.send_anew(message, topic)
 

@@ -387,7 +387,7 @@ class Producer(ClientObject):
 
 def _delayed(message: Message, delay: Duration | None, deliver_at: Moment | None) -> Message:
     if delay is not None and deliver_at is not None:
-        raise MessageInvalid("both delay and deliver_at are given; pass only one of them")
+        raise MessageInvalid("both delay and deliver_at were passed; pass only one of them")
     later = Message(message.topic, message.body, flag=message.flag, properties=message.properties)
     if delay is not None:
         later.properties[property_names.TIMER_DELAY_MS] = str(milliseconds(delay))

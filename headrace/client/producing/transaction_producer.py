@@ -127,7 +127,7 @@ class TransactionProducer(Producer):
         local = execute or self._execute
         if local is None:
             raise ConfigError(
-                "no local transaction is given; pass execute to the producer or to this method", "execute"
+                "no local transaction was passed; pass execute to the producer or to this method", "execute"
             )
         half, result = await self.send_half(message, timeout)
         state, error = TransactionState.ROLLBACK, None
@@ -157,7 +157,7 @@ class TransactionProducer(Producer):
     def check_transaction(self, check: TransactionCheck) -> None:
         """Starts a task that answers a broker's check (members.ProducerMember)."""
         if self._checks >= MAX_CHECKS_WAITING:
-            logger.warning("transaction check dropped, too many are waiting group=%s", self._group)
+            logger.warning("transaction check dropped, too many checks pending group=%s", self._group)
             return
         self._checks += 1
         self._instance.start_task(self._answer_check(check), "transaction check")
@@ -228,7 +228,7 @@ class TransactionProducer(Producer):
             self._call_hooks(half, result.message_id, result.transaction_id, address, state, is_from_check=False)
             await instance.oneway(address, _end_request(header, error))
         except (HeadraceError, ValueError) as problem:
-            logger.warning("end of transaction not sent message=%s reason=%s", result.message_id, problem)
+            logger.warning("end-transaction request not sent message=%s error=%r", result.message_id, str(problem))
 
     def _call_hooks(
         self,

@@ -95,4 +95,6 @@ class ProducerSettings:
         check_range(self, "max_in_flight", 1, 60_000)
         check_range(self, "max_in_flight_bytes", 1, 1 << 31)
         if not isinstance(self.compression, Compression):
-            raise ConfigError(f"compression={self.compression!r}: expected one of Compression", "compression")
+            raise ConfigError(
+                f"compression={self.compression!r}: expected Compression.ZLIB, LZ4 or ZSTD", "compression"
+            )

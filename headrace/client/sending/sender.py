@@ -192,7 +192,7 @@ class Sender:
                 if not_stored is not None:
                     return not_stored
                 raise outcome
-            logger.debug("send failed topic=%s broker=%s reason=%s", message.topic, brokers[-1], problem)
+            logger.debug("send failed topic=%s broker=%s error=%r", message.topic, brokers[-1], str(problem))
         if not_stored is not None:
             return not_stored
         raise self._failure(message, problem, brokers, budget_ms)

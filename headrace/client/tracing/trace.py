@@ -104,7 +104,7 @@ class TraceDispatcher:
         try:
             await self._sender.send(await prepare(message, self._settings, None))
         except HeadraceError as error:
-            logger.warning("trace not sent records=%d reason=%s", len(records), error)
+            logger.warning("trace not sent records=%d error=%r", len(records), str(error))
 
 
 class TraceHook(EndTransactionHook):

@@ -146,7 +146,7 @@ def _inflate(data: bytes) -> Generator[None, None, bytes]:
     except zlib.error as error:
         raise RemoteProtocolError(f"RegisterBrokerBody: {error}") from None
     if not decompressor.eof:
-        raise RemoteProtocolError("RegisterBrokerBody: truncated, or larger than the limit")
+        raise RemoteProtocolError("RegisterBrokerBody: truncated or larger than the limit")
     return bytes(plain)
 
 

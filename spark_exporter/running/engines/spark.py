@@ -162,7 +162,9 @@ class SparkEngine:
         if self._context is None:
             found = _find_context()
             if found is not None and not _is_local(self._master) and found.master != self._master:
-                raise ExportError(f"this process already has a Spark session on {found.master}, not on {self._master}")
+                raise ExportError(
+                    f"this process already has a Spark session on {found.master}, not on {self._master}; stop it, or pass --master {found.master}"
+                )
             self._is_ours = found is None
             self._context = found or self._start()
             self._opened_at = time.monotonic()

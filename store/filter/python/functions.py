@@ -108,11 +108,11 @@ class FunctionFolder:
 def decode_source(data: bytes) -> str:
     """A function's source out of its file's bytes. Raises BadFunctionFile."""
     if len(data) > SOURCE_MAX:
-        raise BadFunctionFile(f"it is larger than {SOURCE_MAX >> 10} KiB")
+        raise BadFunctionFile(f"larger than {SOURCE_MAX >> 10} KiB; shorten it")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise BadFunctionFile(f"it is not UTF-8 (byte {error.start})") from None
+        raise BadFunctionFile(f"not UTF-8 (byte {error.start})") from None
 
 
 def read_report(path: Path) -> dict[str, dict[str, Any]]:

@@ -84,8 +84,8 @@ def test_check_names_the_rule_that_decides(run: Run, arguments: tuple[str, ...],
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("add", "short"), "the account is shorter than 7 characters"),
-        (("add", "account1", "--secret", "short"), "--secret is shorter than 7 characters"),
+        (("add", "short"), "the access key must have at least 7 characters"),
+        (("add", "account1", "--secret", "short"), "--secret must have at least 7 characters"),
         (("add", "account1", "--topic", "Orders"), "Parse Resource format error for Orders. The expected"),
         (("add", "account1", "--white-address", "1.2.3"), "Netaddress examine Exception netaddress is 1.2.3"),
         (("check", "account1", "pub"), "pub needs a topic or group:NAME"),

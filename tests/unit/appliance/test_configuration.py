@@ -184,8 +184,8 @@ def test_name_server_port_comes_from_its_file_unless_a_flag_is_given(tmp_path: P
 @pytest.mark.parametrize(
     ("port", "nameserver_port", "message"),
     [
-        (2, 9876, "would be port 0"),
-        (65535, 9876, "would be port 65536"),
+        (2, 9876, "would use port 0"),
+        (65535, 9876, "would use port 65536"),
         (9878, 9876, "port 9876 is used by both nameserverPort and"),
     ],
 )

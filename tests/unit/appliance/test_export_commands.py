@@ -29,7 +29,7 @@ def test_store_can_be_exported_inspected_verified_and_compacted(tmp_path: Path) 
     assert not target.exists()
     done = run("--engine", "local", "--broker", "broker-a", "--cluster", "c", log.root, target)
     assert done.exit_code == 0, done.output
-    assert done.output.startswith(f"{target}: 20 rows of 20 records")
+    assert done.output.startswith(f"{target}: exported 20 of 20 records")
     status = json.loads(run("status", "--json", target).output)
     assert (status["rows"], status["progress"]["broker-a"]["end"], status["running"]) == (20, log.end, None)
     assert status["progress"]["broker-a"]["last_store_ms"] == STORE_MS + 19
@@ -134,7 +134,7 @@ def test_export_run_is_the_command_even_if_a_folder_has_that_name(
     missing = run("run", "lake")
     assert missing.exit_code == 2
     assert "Missing argument 'TARGET'" in missing.output
-    assert "7 rows" in run("./run", "lake", "--engine", "local").output
+    assert "exported 7 of 7 records" in run("./run", "lake", "--engine", "local").output
 
 
 def test_run_is_the_default_export_command(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def test_list_shows_the_brokers_report_for_this_version(data: Path, tmp_path: Pa
     for name in ("one", "two"):
         run("put", file(tmp_path, f"{name}.py"), "--data", data, "--no-check")
     account = {
-        "calls": 7, "messages": 2000, "wanted": 5, "busy_ms": 500.0, "failures": 3, "failed_messages": 1, "last_reason": "ended its process",
-        "last_failure_ms": 1_700_000_000_000, "out_of_use": "ended its process", "worker": None,
+        "calls": 7, "messages": 2000, "wanted": 5, "busy_ms": 500.0, "failures": 3, "failed_messages": 1, "last_reason": "crashed: its worker process exited",
+        "last_failure_ms": 1_700_000_000_000, "out_of_use": "crashed: its worker process exited", "worker": None,
     }  # fmt: skip
     report = {
         "one": account | {"version": folder_of(data).version("one")},
@@ -96,7 +96,10 @@ def test_list_shows_the_brokers_report_for_this_version(data: Path, tmp_path: Pa
     (data / "store" / "config" / REPORT).write_text(json.dumps(report))
     _, one, two = run("list", "--data", data).output.splitlines()
     assert one.split()[:4] == ["one", "disabled", "-", "7"]
-    assert all(word in one for word in ("2,000", "0.250 ms", "3 + 1 messages", "2023-11-", "ended its process"))
+    assert all(
+        word in one
+        for word in ("2,000", "0.250 ms", "3 + 1 messages", "2023-11-", "crashed: its worker process exited")
+    )
     assert two.split() == ["two", "idle", "-", "0", "0", "0", "-", "0", "-"]
     assert json.loads(run("list", "--data", data, "--json").output)["one"]["calls"] == 7
 

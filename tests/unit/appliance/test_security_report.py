@@ -1,4 +1,4 @@
-"""`headrace doctor security` lists what is open to whom, and how to close it."""
+"""`headrace doctor security` reports which operations are exposed, to whom, and how to restrict them."""
 
 from pathlib import Path
 
@@ -116,6 +116,6 @@ def test_command_prints_how_to_close_what_is_open_and_fails(data: Path) -> None:
     result = CliRunner().invoke(command, ["--data", str(data), "--host", "0.0.0.0"], standalone_mode=False)
     assert result.return_value == 1
     assert "  OPEN  anyone who can reach the port may send" in result.output
-    assert "to fix: set aclEnable=true" in result.output
+    assert " fix: set aclEnable=true" in result.output
     result = CliRunner().invoke(command, ["--data", str(data)], standalone_mode=False)
     assert (result.return_value, result.output.splitlines()[-1]) == (0, "no open findings")

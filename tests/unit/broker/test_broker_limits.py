@@ -51,7 +51,7 @@ def test_pulls_beyond_the_limit_for_all_are_answered_with_system_busy(make_broke
     assert [hold(client) for _ in range(2)] == [[], []]
     assert [hold(other) for _ in range(2)] == [[], [ResponseCode.SYSTEM_BUSY]]
     remark = other.ask(RequestCode.PULL_MESSAGE, pull_fields(0, **HOLD)).remark
-    assert "3 pulls are held, which is the limit (maxHeldPulls)" in str(remark)
+    assert "too many held pulls: 3 (limit maxHeldPulls)" in str(remark)
 
 
 def test_pulls_of_a_lost_connection_are_forgotten_at_once(make_broker: MakeBroker) -> None:

@@ -92,7 +92,7 @@ def test_error_for_an_unusable_function_names_the_remedy(tmp_path: Path) -> None
         "filter function ../filters/long does not exist; install it with: headrace filter put ../filters/long.py"
     )
     (tmp_path / "filters" / "latin.py").write_bytes(b"\xe4")
-    assert functions.find("latin") == "the filter function latin cannot be read: it is not UTF-8 (byte 0)"
+    assert functions.find("latin") == "the filter function latin cannot be read: not UTF-8 (byte 0)"
 
 
 def test_functions_select_messages_and_are_counted(make_world: Callable[[int], World]) -> None:
@@ -122,7 +122,7 @@ def test_function_is_disabled_after_three_failures_within_a_minute(make_world: C
     world.folder.put("dies", DIES)
 
     async def fail() -> None:
-        with pytest.raises(PythonFilterFailed, match="the filter function dies ended its process"):
+        with pytest.raises(PythonFilterFailed, match="the filter function dies crashed: its worker process exited"):
             await world.ask("dies", "a")
 
     async def work() -> None:
@@ -131,7 +131,7 @@ def test_function_is_disabled_after_three_failures_within_a_minute(make_world: C
         for _ in range(MOST_FAILURES):
             assert isinstance(world.functions.find("dies"), FilterFunction)
             await fail()
-        assert "is disabled: it ended its process" in str(world.functions.find("dies"))
+        assert "is disabled because it crashed: its worker process exited" in str(world.functions.find("dies"))
         # Also for a broker that is started again …
         world.functions.close()
         world.begin()
@@ -190,7 +190,7 @@ def test_new_version_replaces_a_running_one(make_world: Callable[[int], World]) 
         world.folder.put("f", LONG)
         world.now += 1
         assert await world.ask("f", "abcd") == [True]
-        with pytest.raises(PythonFilterFailed, match="was replaced while it ran"):
+        with pytest.raises(PythonFilterFailed, match="was replaced; pull again"):
             await stuck
 
     world.run(work())

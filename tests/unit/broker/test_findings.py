@@ -345,7 +345,9 @@ def test_lasting_finding_is_logged_when_it_begins_and_ends(caplog: pytest.LogCap
     board = Board()
     for _ in range(10):
         board.look(5, finding())
-    assert caplog.messages == ["finding group=G: is odd (c at 10.0.0.1:1); mend it"]
+    assert caplog.messages == [
+        "consumer problem found group=G problem='is odd' members='c at 10.0.0.1:1' advice='mend it'"
+    ]
     assert board.published == [
         [],
         [{
@@ -355,7 +357,7 @@ def test_lasting_finding_is_logged_when_it_begins_and_ends(caplog: pytest.LogCap
     ]  # fmt: skip
     board.look(5)
     board.look(5)
-    assert caplog.messages[1:] == ["finding resolved group=G: is odd"]
+    assert caplog.messages[1:] == ["consumer problem resolved group=G problem='is odd'"]
     assert board.published[2:] == [[]]
 
 

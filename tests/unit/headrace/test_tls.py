@@ -239,7 +239,7 @@ def test_certificate_that_cannot_be_made_fails_the_handshake_with_the_reason(
                 assert (await plain.ask(ECHO, b"x")).body == b"x"
 
     run(main())
-    assert any("cannot write the self-made certificate" in line for line in warnings_in(caplog))
+    assert any("cannot write the self-signed certificate" in line for line in warnings_in(caplog))
 
 
 def test_bytes_that_arrive_while_the_certificate_is_loaded_are_kept(

@@ -89,7 +89,7 @@ def test_missing_socket_is_reported(tmp_path: Path) -> None:
 
 def test_socket_without_a_listener_is_reported(tmp_path: Path) -> None:
     listen(tmp_path / "control.sock").close()
-    with pytest.raises(NobodyListens, match="is the appliance running"):
+    with pytest.raises(NobodyListens, match="start the appliance with: headrace run"):
         ask(tmp_path / "control.sock", {}, 1)
 
 

@@ -90,7 +90,7 @@ def test_exit_of_a_visitor_does_not_destroy_the_segment(name: str) -> None:
 
 
 def test_open_fails_when_no_appliance_runs(name: str) -> None:
-    with pytest.raises(SegmentMissing, match="is the appliance running"):
+    with pytest.raises(SegmentMissing, match="start the appliance with: headrace run"):
         open_segment(name)
     assert not unlink_segment(name)
 

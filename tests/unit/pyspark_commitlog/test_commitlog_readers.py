@@ -159,7 +159,7 @@ def test_damage_is_skipped_returned_as_rows_or_refused(log: SmallLog) -> None:
     log.overwrite(log.offsets[4] + 100, b"y")
     assert rows(CommitLogReader(options(log))) == [at for at in of_topics(log, 0, 1) if at != log.offsets[4]]
     assert rows(CommitLogReader(options(log, quarantine="true"))) == [log.offsets[4]]
-    with pytest.raises(ExportError, match=f"damaged bytes at physical offset {log.offsets[4]}"):
+    with pytest.raises(ExportError, match=f"corrupt bytes at physical offset {log.offsets[4]}"):
         rows(CommitLogReader(options(log, strict="true")))
 
 

@@ -213,7 +213,7 @@ def test_target_of_another_store_is_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
     export(log.root, tmp_path / "target")
     shorter = write_log(tmp_path / "shorter", [b"x"])
-    with pytest.raises(SourceError, match="a different store, or has lost its end"):
+    with pytest.raises(SourceError, match="the store is different or was truncated"):
         export(shorter.root, tmp_path / "target")
     longer = write_log(tmp_path / "longer", [b"x" * 1001] * 200)
     with pytest.raises(SourceError, match="is not the log that was exported before"):
@@ -229,7 +229,7 @@ def test_deleted_files_that_were_not_exported_are_reported(tmp_path: Path) -> No
     log.write()
     for path in sorted(log.folder.iterdir())[:2]:
         path.unlink()
-    with pytest.raises(SourceError, match="the records between were deleted"):
+    with pytest.raises(SourceError, match="the records in between were deleted"):
         export(log.root, tmp_path / "target")
 
 

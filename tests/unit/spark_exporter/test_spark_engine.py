@@ -78,7 +78,7 @@ def test_error_of_a_worker_is_raised_by_the_driver(tmp_path: Path) -> None:
     log.overwrite(log.offsets[100] + 100, b"y")
     with (
         Export(request(log.root, tmp_path / "strict", strict=True), spark_engine()) as run,
-        pytest.raises(DamagedRecords, match=f"damaged bytes at physical offset {log.offsets[100]}"),
+        pytest.raises(DamagedRecords, match=f"corrupt bytes at physical offset {log.offsets[100]}"),
     ):
         run.run_once()
 

@@ -79,14 +79,14 @@ def test_tables_of_topics_with_schemas_are_verified(table_format: str, tmp_path:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"topics": {}}, "topics names no topic"),
+        ({"topics": {}}, "topics must contain at least one topic"),
         ({"topics": [ORDER]}, 'topics: unexpected value [{"type": "object"'),
         ({"topics": {"Orders": None}}, "Orders: #: unexpected value null"),
         (
             {"topics": {"Orders": {"type": "object"}}},
             "Orders: #: an object needs either properties or a schema",
         ),
-        ({"topics": {"Orders": ORDER}, "type": "object"}, "type is not allowed beside topics"),
+        ({"topics": {"Orders": ORDER}, "type": "object"}, "type is not allowed together with topics"),
     ],
 )
 def test_invalid_schemas_file_is_refused_in_one_line(document: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_schema_is_inferred_from_the_majority_of_bodies() -> None:
     ("document", "said"),
     [
         ({}, "has no type"),
-        ({"type": "array", "items": {"type": "string"}}, "must describe an object"),
+        ({"type": "array", "items": {"type": "string"}}, "must have type object"),
         ({"type": "object"}, "needs either properties or a schema"),
         ({"type": "object", "properties": {"a": {}}}, "#/properties/a has no type"),
         ({"type": "object", "properties": {"a": {"type": ["string", "integer"]}}}, "more than one type"),

@@ -199,7 +199,7 @@ def test_replaced_owner_leaves_the_files_of_its_successor(
     with Export(request(log.root, target), LocalEngine(1)) as second:
         second._owned.staging.write("mine", b"x")
         first_staging.write("late", b"x")
-        with pytest.raises(TargetBusy, match="another run has taken the target over"):
+        with pytest.raises(TargetBusy, match="another run took over the target"):
             first.run_once()
         first.__exit__(None, None, None)
         assert second._owned.staging.read("mine") == b"x"

@@ -37,7 +37,7 @@ def refusal_of(text: str) -> Refusal:
         ("TRUE = 5", 1, 1, "TRUE = 5", "constant of another type"),
         ("a BETWEEN 9 AND 1", 1, 11, "9 AND 1", "greater than the second"),
         ("a BETWEEN 1 OR 2", 1, 13, "OR 2", "'AND' is expected"),
-        ("5 IN ('x')", 1, 1, "5 IN ('x')", "not the name of a property"),
+        ("5 IN ('x')", 1, 1, "5 IN ('x')", "must be a property name"),
         ("a IN ('x', 5)", 1, 12, "5)", "a string is expected"),
         ("5", 1, 1, "5", "expected a condition"),
         ("a = 1e999", 1, 5, "1e999", "too large"),

@@ -172,7 +172,7 @@ def test_topic_deleted_during_the_check_is_not_a_finding(tmp_path: Path) -> None
 def test_unreadable_deletions_are_a_finding(whole: Path) -> None:
     (whole / "config" / "deletedTopics.json").write_text("{")
     [found] = findings(whole)
-    assert "cannot read which topics were deleted" in found.what
+    assert "cannot read the list of deleted topics" in found.what
 
 
 def test_published_offsets_out_of_order_are_detected(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def command(
     home: str | None,
     plain_file: str,
 ) -> None:
-    """Add ACCOUNT (an access key), or change it. Options not given keep their values; permissions of a new account default to DENY.
+    """Add ACCOUNT (an access key), or change it. Omitted options keep their values; permissions of a new account default to DENY.
 
     A generated secret key is printed once. --topic and --group replace all permissions that the account has of that kind. A running
     broker with aclEnable=true uses the change within two seconds. Comments in the file are lost.
@@ -64,9 +64,9 @@ def command(
         secret = sys.stdin.readline().rstrip("\n")
     with errors_as_lines():
         old = folder.load().rules.account_for(account)
-        for name, value in (("the account", account), ("--secret", secret)):
+        for name, value in (("the access key", account), ("--secret", secret)):
             if value is not None and len(value) < MIN_KEY_LENGTH:
-                raise ApplianceError(f"{name} is shorter than {MIN_KEY_LENGTH} characters")
+                raise ApplianceError(f"{name} must have at least {MIN_KEY_LENGTH} characters")
         generated = secrets.token_urlsafe(24) if secret is None and old is None else None
         change = AccountChange(
             account,

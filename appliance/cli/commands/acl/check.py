@@ -32,8 +32,8 @@ def command(
     """Show whether ACCOUNT (an access key) may do ACTION with RESOURCE, and the rule that decides.
 
     RESOURCE is a topic, or group:NAME for a consumer group. ACTION is pub (send), sub (consume) or admin (change topics, groups
-    and configuration; without RESOURCE). The files are read as they are now; no broker needs to be running. Signatures are not part
-    of the check.
+    and configuration; without RESOURCE). The files are read as they are now; no broker needs to be running. Signatures are not
+    checked.
 
     Exit codes: 0 allowed; 1 refused.
     """

@@ -2,4 +2,4 @@
 
 from appliance.cli.command_folder import CommandFolder
 
-command = CommandFolder(__name__, name="doctor", help="Examine a configuration for problems.")
+command = CommandFolder(__name__, name="doctor", help="Check a configuration for security problems.")

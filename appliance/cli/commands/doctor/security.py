@@ -14,7 +14,7 @@ from appliance.cli.options import (
 )
 
 
-@click.command("security", short_help="Show what is open to others, and how to restrict it.")
+@click.command("security", short_help="Report which operations are exposed, and how to restrict them.")
 @data_option
 @broker_conf_option
 @appliance_toml_option
@@ -29,9 +29,9 @@ def command(
     host: str | None,
     settings: tuple[str, ...],
 ) -> int:
-    """Show who may do what at each listener of a configuration, and how to restrict what is open to others.
+    """Report which operations each listener of a configuration exposes, to whom, and how to restrict them.
 
-    Takes the flags of `headrace run`. Starts nothing and opens no port, so firewalls are not taken into account.
+    Takes the same flags as `headrace run`. Starts nothing and opens no port, so firewalls are not taken into account.
 
     Exit codes: 0 no open findings; 1 open findings.
     """
@@ -46,6 +46,6 @@ def command(
             print(f"  {'OPEN' if finding.advice else 'ok  '}  {finding.text}")
             if finding.advice:
                 opened += 1
-                print(f"        to fix: {finding.advice}")
+                print(f"        fix: {finding.advice}")
     print(f"{counted(opened, 'open finding')}" if opened else "no open findings")
     return exit_code.FAILED if opened else exit_code.CLEAN

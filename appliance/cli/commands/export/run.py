@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # slow to import, and of no use to --help
 _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
 
 
-@click.command("run", short_help="Export what is new since the last run.")
+@click.command("run", short_help="Export new messages to a table.")
 @click.argument("source")
 @click.argument("target")
 @click.option(
@@ -85,7 +85,7 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
 @click.option(
     "--raw-properties",
     is_flag=True,
-    help="Also keep UNIQ_KEY, KEYS and TAGS, which have columns, in the properties map.",
+    help="Keep UNIQ_KEY, KEYS and TAGS in the properties map, in addition to their own columns.",
 )
 @click.option(
     "--compression",
@@ -129,8 +129,8 @@ def command(
     """Export the CommitLog at SOURCE to TARGET, exactly once: later runs add only new messages.
 
     SOURCE is the root folder of a store, the data folder of an appliance, or a folder of CommitLog files, of Headrace or of
-    Apache RocketMQ, in use or not. It is never written to. TARGET is a folder or URL; for Iceberg also
-    CATALOG_URI#NAMESPACE.TABLE.
+    Apache RocketMQ, whether or not a broker is using it. It is never modified. TARGET is a folder or URL; for Iceberg
+    also CATALOG_URI#NAMESPACE.TABLE.
 
     After a crash, run the same command again. Only one run at a time may write to a target: a second one names the first
     and exits.
@@ -284,8 +284,8 @@ def _print_summary(request: "ExportRequest", engine: "Engine", done: "Summary") 
     rate = done.log_bytes / 1048576 / done.seconds if done.seconds else 0.0
     speed = f", {rate:,.0f} MiB/s" if rate >= 1 else ""  # of a small export, a speed tells nothing
     print(
-        f"{request.target}: {counted(done.rows, 'row')} of {counted(done.records, 'record')}, {done.log_bytes:,} bytes of log "
-        f"({done.start:,} to {done.end:,}) into {counted(done.files, 'file')} of {done.file_bytes:,} bytes, {counted(done.commits, 'commit')}, "
+        f"{request.target}: exported {done.rows:,} of {counted(done.records, 'record')} ({done.log_bytes:,} bytes, "
+        f"offsets {done.start:,} to {done.end:,}) to {counted(done.files, 'file')} of {done.file_bytes:,} bytes, {counted(done.commits, 'commit')}, "
         f"{done.seconds:.1f} s{speed} ({engine.name})"
     )
     if done.damaged:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:  # slow to import, and of no use to --help
     from spark_exporter.running.status import TargetStatus
 
 
-@click.command("status", short_help="Show the progress of a target.")
+@click.command("status", short_help="Show a target's progress.")
 @click.argument("target")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(target: str, as_json: bool) -> None:
-    """Show what TARGET contains: how far each broker's log is exported, rows, files, and the run in progress."""
+    """Show the progress of TARGET: the exported offset of each broker, rows, files, and any running export."""
     with exporter_errors():
         from spark_exporter.running.status import read_status  # noqa: PLC0415
         from spark_exporter.targets.open_target import open_target  # noqa: PLC0415

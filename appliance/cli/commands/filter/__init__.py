@@ -5,5 +5,5 @@ from appliance.cli.command_folder import CommandFolder
 command = CommandFolder(
     __name__,
     name="filter",
-    help="Manage filter functions: Python functions that select messages for consumers in the broker.",
+    help="Manage filter functions: Python functions that the broker runs to select messages for a consumer.",
 )

@@ -36,7 +36,7 @@ def command(
     slots: int | None,
     entries: int | None,
 ) -> None:
-    """Print every record of the CommitLog in the store at PATH, or what the options select.
+    """Print every record of the CommitLog in the store at PATH, or the parts selected by the options.
 
     PATH is RocketMQ's storePathRootDir (DIR/store of an appliance). The store may belong to Headrace or RocketMQ, and may be in
     use. It is not modified. With --json, keys have RocketMQ's names; short bodies are Base64, long ones a SHA-256 digest.

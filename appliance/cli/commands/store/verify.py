@@ -3,6 +3,7 @@
 import click
 
 from appliance import exit_code
+from appliance.cli.counted import counted
 from appliance.cli.progress import ProgressLine
 from appliance.cli.store_path import broker_of_path_option, entries_option, index_sizes, slots_option, store_root
 
@@ -18,7 +19,7 @@ def command(path: str, broker: str | None, slots: int | None, entries: int | Non
     PATH is RocketMQ's storePathRootDir (DIR/store of an appliance). The store may belong to Headrace or RocketMQ, and may be in
     use. It is not modified. The store of a running appliance is checked up to the offsets that the appliance has published.
 
-    Exit codes: 0 the store is OK; 1 there are findings, one per line.
+    Exit codes: 0 the store is OK; 1 problems were found, one per line.
     """
     root = store_root(path, broker)
     # Slow to import, and of no use to --help.
@@ -37,5 +38,5 @@ def command(path: str, broker: str | None, slots: int | None, entries: int | Non
                 read_bytes[said.part] = said.done_bytes
                 progress.show(said.part, said.done_bytes, said.total_bytes)
     total = sum(read_bytes.values())
-    print(f"{path}: " + (f"{findings} findings" if findings else "OK") + f", {total:,} bytes verified")
+    print(f"{path}: " + (counted(findings, "problem") if findings else "OK") + f", {total:,} bytes verified")
     return exit_code.FAILED if findings else exit_code.CLEAN

@@ -332,7 +332,7 @@ class LitePullConsumer(Consumer):
         try:
             await self._store.persist(held, wait=True)
         except (HeadraceError, OSError) as error:
-            logger.warning("final offsets not stored group=%s reason=%s", self._group, error)
+            logger.warning("final offsets not stored group=%s error=%r", self._group, str(error))
         await instance.unregister_consumer(self._group)
 
     # -- queues -----------------------------------------------------------------------------------------------------------
@@ -362,7 +362,7 @@ class LitePullConsumer(Consumer):
         try:
             await self._store.persist(queues)
         except (HeadraceError, OSError) as error:
-            logger.warning("offsets not stored group=%s reason=%s", self._group, error)
+            logger.warning("offsets not stored group=%s error=%r", self._group, str(error))
         for queue in queues:
             self._store.remove(queue)
 
@@ -406,7 +406,7 @@ class LitePullConsumer(Consumer):
                 try:
                     found = (await instance.routes.update(topic)).subscribe_queues
                 except HeadraceError as error:
-                    logger.debug("queues of topic not checked topic=%s reason=%s", topic, error)
+                    logger.debug("queues of topic not checked topic=%s error=%r", topic, str(error))
                     continue
                 if topic in known and known[topic] != found:
                     self._call_listener(listener, found)

@@ -190,7 +190,7 @@ class PullConsumer(Consumer):
         try:
             await self._store.persist(self._queues_held(), wait=True)
         except (HeadraceError, OSError) as error:
-            logger.warning("final offsets not stored group=%s reason=%s", self._group, error)
+            logger.warning("final offsets not stored group=%s error=%r", self._group, str(error))
         await instance.unregister_consumer(self._group)
 
     async def _share(self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]) -> bool:
@@ -202,7 +202,7 @@ class PullConsumer(Consumer):
         try:
             await self._store.persist(lost, wait=True)
         except (HeadraceError, OSError) as error:
-            logger.warning("offsets not stored group=%s reason=%s", self._group, error)
+            logger.warning("offsets not stored group=%s error=%r", self._group, str(error))
         for queue in lost:
             self._store.remove(queue)
         self._shares[topic] = list(own)

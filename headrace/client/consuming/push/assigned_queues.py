@@ -96,7 +96,7 @@ class AssignedQueues:
         try:
             offset = await start_offset(self._instance, self._store, self._start_from, queue)
         except HeadraceError as error:
-            logger.warning("queue not started, offset unknown queue=%s reason=%s", queue, error)
+            logger.warning("queue not started, offset unknown queue=%s error=%r", queue, str(error))
             return None
         process_queue = ProcessQueue(queue, offset)
         if self._locks is not None:
@@ -143,7 +143,7 @@ class AssignedQueues:
         try:
             await self._store.persist([queue], wait=wait)
         except (HeadraceError, OSError) as error:
-            logger.warning("offset not stored queue=%s reason=%s", queue, error)
+            logger.warning("offset not stored queue=%s error=%r", queue, str(error))
 
     async def _leave(
         self, process_queue: ProcessQueue, pulls: Collection["asyncio.Task[None]"], locks: QueueLocks

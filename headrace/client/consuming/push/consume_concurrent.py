@@ -231,7 +231,9 @@ class ConcurrentService:
                 returned.append(message)
             elif isinstance(result, HeadraceError):
                 logger.warning(
-                    "message not sent back, will be retried locally message=%s reason=%s", message.message_id, result
+                    "message not sent back, will be retried locally message=%s error=%r",
+                    message.message_id,
+                    str(result),
                 )
                 message.reconsume_times += 1
                 stuck.append(message)
@@ -262,7 +264,7 @@ class ConcurrentService:
             try:
                 await self._send_back.send(message, EXPIRED_DELAY_LEVEL, process_queue.queue.broker_name)
             except HeadraceError as error:
-                logger.warning("expired message not sent back message=%s reason=%s", message.message_id, error)
+                logger.warning("expired message not sent back message=%s error=%r", message.message_id, str(error))
                 return
             if process_queue.first() is message:
                 self._finish(process_queue, (message,))

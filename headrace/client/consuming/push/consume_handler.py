@@ -97,8 +97,9 @@ class Handler:
         if result is not None and result is not ConsumeResult.SUCCESS and self.name not in _logged:
             _logged.add(self.name)
             logger.warning(
-                "handler returned the unknown value %r, taken as success; return None or a ConsumeResult, or raise "
-                "handler=%s topic=%s", result, self.name, messages[0].topic,
+                "handler returned an unknown value, treated as success value=%r handler=%s topic=%s "
+                "advice='return None or a ConsumeResult, or raise an exception'",
+                result, self.name, messages[0].topic,
             )  # fmt: skip
         if context.decision is not None or not context.auto_commit:
             return Failure(len(messages), decision=context.decision, is_committed=context.auto_commit,

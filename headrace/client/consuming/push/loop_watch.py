@@ -64,7 +64,8 @@ class LoopWatch:
         if frame is None:
             return
         logger.warning(
-            "event loop blocked, no heartbeat can be sent; handlers that block must be plain functions, not coroutines handler=%s blocked_s=%g at:\n%s",
+            "event loop blocked, no heartbeat can be sent handler=%s blocked_s=%g "
+            "advice='handlers that block must be plain functions, not coroutines' stack:\n%s",
             self._name_in(frame),
             self._held_s,
             "".join(traceback.format_stack(frame)[-_STACK_LINES:]).rstrip(),

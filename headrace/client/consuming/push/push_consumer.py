@@ -287,7 +287,7 @@ class PushConsumer(Consumer):
         try:
             await self._store.persist(self._queues_held(), wait=True)
         except (HeadraceError, OSError) as error:
-            logger.warning("final offsets not stored group=%s reason=%s", self._group, error)
+            logger.warning("final offsets not stored group=%s error=%r", self._group, str(error))
         await self._assigned.close()
         await instance.unregister_consumer(self._group)
         await self._service.close()
@@ -344,7 +344,7 @@ class PushConsumer(Consumer):
             self._opened.emit(EventKind.FLOW_CONTROL, topic=process_queue.queue.topic, group=self._group, detail=excess)
 
     def _subscription_failed(self, error: HeadraceError) -> None:
-        logger.error("subscription rejected group=%s reason=%s", self._group, error)
+        logger.error("subscription rejected group=%s error=%r", self._group, str(error))
         self._instance.emit(EventKind.CONSUMER_ERROR, group=self._group, detail=str(error))
 
     async def _refresh_locks(self, assigned: AssignedQueues) -> None:

@@ -41,7 +41,7 @@ class QueueLocks:
             by_broker.items(), await asyncio.gather(*asked, return_exceptions=True), strict=True
         ):
             if isinstance(got, HeadraceError):
-                logger.warning("queues not locked group=%s broker=%s reason=%s", self._group, name, got)
+                logger.warning("queues not locked group=%s broker=%s error=%r", self._group, name, str(got))
             elif isinstance(got, BaseException):
                 raise got
             else:
@@ -64,7 +64,7 @@ class QueueLocks:
         asked = [self._unlock_at(name, wanted, wait=wait) for name, wanted in _by_broker(queues).items()]
         for problem in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(problem, HeadraceError):
-                logger.warning("queues not unlocked group=%s reason=%s", self._group, problem)
+                logger.warning("queues not unlocked group=%s error=%r", self._group, str(problem))
             elif problem is not None:
                 raise problem
 

@@ -114,7 +114,7 @@ def test_unreadable_folder_is_reported_and_the_rules_stay(
 
 def test_start_without_accounts_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     AccessControl(AclFolder(tmp_path))
-    assert "the ACL has no accounts, all requests are refused" in caplog.text
+    assert "ACL has no accounts, all requests are rejected" in caplog.text
 
 
 def test_broker_with_invalid_file_does_not_start(folder: AclFolder) -> None:

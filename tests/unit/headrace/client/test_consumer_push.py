@@ -308,7 +308,7 @@ def test_handler_that_returns_an_unknown_value_is_logged_once(caplog: Any) -> No
 
     with caplog.at_level(logging.WARNING, "headrace"):
         run(main())
-    said = [record.getMessage() for record in caplog.records if "unknown value" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "an unknown value" in record.getMessage()]
     assert len(said) == 1
     assert "nonsense_handler" in said[0]
 

@@ -175,7 +175,7 @@ def test_ending_a_transaction_after_its_producer_was_closed_is_only_logged(caplo
 
     with caplog.at_level(logging.WARNING):
         run(main())
-    assert "end of transaction not sent" in caplog.text
+    assert "end-transaction request not sent" in caplog.text
 
 
 def test_handler_that_calls_exit_ends_neither_its_worker_nor_later_messages() -> None:
