@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from types import TracebackType
 from typing import Final
 
 from spark_exporter.errors import SourceError, TargetError
@@ -130,8 +131,10 @@ class Export:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._owned.__exit__(None, None, None)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._owned.__exit__(kind, error, trace)
 
     def run_once(self, report: Callable[[int, int], None] = lambda _done, _total: None) -> Summary:
         """Export what the log has now. `report(done, total)` in bytes of log.

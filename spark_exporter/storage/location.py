@@ -72,9 +72,12 @@ class Location:
             return bool(self._files.get_file_info(self._at(name)).type != fs.FileType.NotFound)
 
     def size_of(self, name: str) -> int:
-        """The size of a file in bytes."""
+        """The size of a file in bytes. Raises TargetError if it does not exist."""
         with _told(self.uri):
-            return int(self._files.get_file_info(self._at(name)).size)
+            info = self._files.get_file_info(self._at(name))
+        if info.type != fs.FileType.File:
+            raise TargetError(f"{self.path_of(name)} is missing; run the export again")
+        return int(info.size)
 
     def folders(self, folder: str) -> list[str]:
         """Names of the folders in a folder, without its path."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from spark_exporter.errors import TargetBusy, TargetError
+from spark_exporter.errors import ExportError, TargetBusy, TargetError
 from spark_exporter.fault_point import fault_point
 from spark_exporter.storage.location import Location
 from spark_exporter.targets.ledger import Commit, Ledger
@@ -50,6 +50,8 @@ class OwnedTarget:
     ) -> None:
         try:
             self._ledger.clear_staging(self.run, self.token)
+            if isinstance(error, (ExportError, OSError)):
+                self._lock.confirm()  # whoever took over the target deletes the staged files: then that is the cause
         finally:
             self._lock.__exit__(kind, error, trace)
 

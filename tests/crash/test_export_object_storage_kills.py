@@ -3,6 +3,7 @@
 The short form does one round; HEADRACE_CRASH_ROUNDS=full does fifty and kills a run at each of its requests.
 """
 
+import json
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -12,12 +13,16 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow import fs
 
+from spark_exporter.errors import TargetBusy
 from spark_exporter.planning.plan import open_source
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export
 from spark_exporter.running.verify import verify
 from spark_exporter.targets.open_target import open_target
 from spark_exporter.targets.target_lock import OWNERS
 from support.crash import rounds
 from support.export_runs import BUSY, DONE, FAILED, KILLED, LEASE_S, ExportRun
+from support.exported import request
 from support.s3_server import S3Server
 from support.servers import wait_until
 from support.small_log import STORE_MS, SmallLog
@@ -152,6 +157,18 @@ def test_next_run_completes_immediately_after_a_kill_at_any_request(
             run.start()
             assert run.join() == DONE, "the run waited for a dead owner on this machine"
         check_complete(server, log, target)
+
+
+def test_error_of_a_run_that_lost_its_target_names_the_new_owner(server: S3Server, log: SmallLog) -> None:
+    owner = {"command": "headrace export", "pid": 1, "host": "elsewhere", "since": 0, "seen": time.time()}
+
+    def lose_files() -> None:
+        with Export(request(log.root, server.url("lost")), LocalEngine(1)) as export:
+            assert export.sink.work.create(f"{OWNERS}/{9:020}.json", json.dumps(owner).encode())
+            export.sink.work.size_of("deleted.parquet")
+
+    with pytest.raises(TargetBusy, match="in use by headrace export, pid 1 on elsewhere"):
+        lose_files()
 
 
 @pytest.mark.parametrize("after", [False, True][: rounds(1, 2)])
