@@ -14,6 +14,7 @@ DEFAULT_LEVEL: Final = 5
 
 MAX_PLAIN_SIZE: Final = 256 * 1024 * 1024
 """# limit: 64 times the largest body that brokers accept by default; limits the damage of a decompression bomb."""
+_MAX_BEGINNING_WINDOW: Final = 8 << 20  # limit: memory; the window that every decoder of Zstandard should support
 _PIECE: Final = 1024  # limit: four bytes of zstd can stand for 128 KiB, so a piece stands for at most 32 MiB
 
 
@@ -53,6 +54,26 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
     raise RemoteProtocolError(f"unknown compression type {kind:#x}")
 
 
+def decompress_beginning(body: bytes, sys_flag: int, most: int) -> tuple[bytes, bool]:
+    """Decompresses at most the first `most` bytes of a body, without memory for the rest; also returns whether they are all of it.
+
+    For lists and previews of messages from anybody. Raises RemoteProtocolError if it fails.
+    """
+    kind = sys_flags.compression_type(sys_flag)
+    try:
+        if kind == sys_flags.COMPRESSION_ZLIB:
+            plain = zlib.decompressobj().decompress(body, most + 1)
+        elif kind == sys_flags.COMPRESSION_LZ4:
+            plain = bytes(_lz4_frame().LZ4FrameDecompressor().decompress(body, most + 1))
+        elif kind == sys_flags.COMPRESSION_ZSTD:
+            plain = _zstandard_beginning(body, most + 1)
+        else:
+            raise RemoteProtocolError(f"unknown compression type {kind:#x}")
+    except (zlib.error, ImportError, RuntimeError, EOFError, ValueError, MemoryError) as error:
+        raise RemoteProtocolError(f"a compressed body cannot be decompressed: {error}") from None
+    return plain[:most], len(plain) <= most
+
+
 def _rest(decompressor: Any, body: bytes) -> bytes:
     plain = bytes(decompressor.decompress(body, MAX_PLAIN_SIZE))
     if not decompressor.eof:
@@ -80,6 +101,15 @@ def _zstandard_rest(body: bytes) -> bytes:
     if not decompressor.eof or len(plain) > MAX_PLAIN_SIZE:
         raise RemoteProtocolError(f"a compressed body is truncated or larger than {MAX_PLAIN_SIZE} bytes")
     return bytes(plain)
+
+
+def _zstandard_beginning(body: bytes, most: int) -> bytes:
+    zstandard = _zstandard()
+    try:
+        with zstandard.ZstdDecompressor(max_window_size=_MAX_BEGINNING_WINDOW).stream_reader(body) as reader:
+            return bytes(reader.read(most))
+    except zstandard.ZstdError as error:
+        raise RemoteProtocolError(f"a compressed body cannot be decompressed: {error}") from None
 
 
 def _lz4_frame() -> Any:

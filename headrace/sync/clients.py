@@ -152,25 +152,34 @@ class Admin(SyncClient[AsyncAdmin]):
         """Returns the addresses of the masters of a cluster, or of all, by broker name. Raises BrokerNotFound if there is none."""
         return self._run(self._client.masters(cluster))
 
-    def view_message(self, message_id: str, topic: str | None = None) -> MessageExt:
+    def view_message(self, message_id: str, topic: str | None = None, *, decompress: bool = True) -> MessageExt:
         """Returns the message with an offset message id, or, in `topic`, with a unique id.
 
+        With `decompress=False` its body is as stored: compressed if `sys_flag` has the bit COMPRESSED.
         Raises BrokerError if there is none (208, or the broker's code), MessageInvalid for an invalid id without a topic.
         """
-        return self._run(self._client.view_message(message_id, topic))
+        return self._run(self._client.view_message(message_id, topic, decompress=decompress))
 
     def query_messages(
-        self, topic: str, key: str, limit: int = 32, begin: Moment = 0, end: Moment = MAX_TIME
+        self,
+        topic: str,
+        key: str,
+        limit: int = 32,
+        begin: Moment = 0,
+        end: Moment = MAX_TIME,
+        *,
+        decompress: bool = True,
     ) -> list[MessageExt]:
         """Returns the messages of a topic with a key, stored from `begin` to `end` (aware datetime, or ms since 1970), oldest first.
 
+        `decompress` as for `view_message`; one body that cannot be decompressed fails the whole query.
         Raises RouteNotFound, BrokerError, RemotingError. Returns an empty list if there are none.
         """
-        return self._run(self._client.query_messages(topic, key, limit, begin, end))
+        return self._run(self._client.query_messages(topic, key, limit, begin, end, decompress=decompress))
 
-    def query_by_unique_id(self, topic: str, unique_id: str) -> MessageExt | None:
+    def query_by_unique_id(self, topic: str, unique_id: str, *, decompress: bool = True) -> MessageExt | None:
         """Returns the message with the unique id that a client gave it; the one stored first if there are several. Raises as `query_messages`."""
-        return self._run(self._client.query_by_unique_id(topic, unique_id))
+        return self._run(self._client.query_by_unique_id(topic, unique_id, decompress=decompress))
 
     def read_messages(self, queue: MessageQueue, offset: int, count: int = 32) -> PullResult:
         """Returns up to `count` messages of a queue from an offset on, at once and without a group's offset: for browsing.

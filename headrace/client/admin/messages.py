@@ -33,9 +33,10 @@ _BEFORE_ID_MS = 1_000
 class MessageAdmin(AdminCalls):
     """Queries of messages."""
 
-    async def view_message(self, message_id: str, topic: str | None = None) -> MessageExt:
+    async def view_message(self, message_id: str, topic: str | None = None, *, decompress: bool = True) -> MessageExt:
         """Returns the message with an offset message id, or, in `topic`, with a unique id.
 
+        With `decompress=False` its body is as stored: compressed if `sys_flag` has the bit COMPRESSED.
         Raises BrokerError if there is none (208, or the broker's code), MessageInvalid for an invalid id without a topic.
         """
         try:
@@ -48,33 +49,43 @@ class MessageAdmin(AdminCalls):
             is_offset_id = format_host(host) in (await self._brokers_of(topic)).values()
         if is_offset_id:
             answer = await self._ask(format_host(host), ViewMessageRequestHeader(offset))
-            return self._unwrap_message(decode_record(answer.body, inflate=True))
+            return self._unwrap_message(decode_record(answer.body, inflate=decompress))
         if topic is None:
             raise MessageInvalid(
                 f"{message_id!r} is not an offset message id; if it is a unique id, pass the topic too"
             )
-        found = await self.query_by_unique_id(topic, message_id)
+        found = await self.query_by_unique_id(topic, message_id, decompress=decompress)
         if found is None:
             raise BrokerError.of(ResponseCode.NO_MESSAGE, f"the topic {topic} has no message with the id {message_id}")
         return found
 
     async def query_messages(
-        self, topic: str, key: str, limit: int = 32, begin: Moment = 0, end: Moment = MAX_TIME
+        self,
+        topic: str,
+        key: str,
+        limit: int = 32,
+        begin: Moment = 0,
+        end: Moment = MAX_TIME,
+        *,
+        decompress: bool = True,
     ) -> list[MessageExt]:
         """Returns the messages of a topic with a key, stored from `begin` to `end` (aware datetime, or ms since 1970), oldest first.
 
+        `decompress` as for `view_message`; one body that cannot be decompressed fails the whole query.
         Raises RouteNotFound, BrokerError, RemotingError. Returns an empty list if there are none.
         """
-        found = await self._query(topic, key, limit, epoch_ms(begin), epoch_ms(end), by_unique_id=False)
+        found = await self._query(
+            topic, key, limit, epoch_ms(begin), epoch_ms(end), by_unique_id=False, decompress=decompress
+        )
         return [message for message in found if key in message.keys][:limit]
 
-    async def query_by_unique_id(self, topic: str, unique_id: str) -> MessageExt | None:
+    async def query_by_unique_id(self, topic: str, unique_id: str, *, decompress: bool = True) -> MessageExt | None:
         """Returns the message with the unique id that a client gave it; the one stored first if there are several. Raises as `query_messages`."""
         try:
             begin = unique_id_time_ms(unique_id) - _BEFORE_ID_MS
         except ValueError:
             begin = 0
-        found = await self._query(topic, unique_id, 32, begin, MAX_TIME, by_unique_id=True)
+        found = await self._query(topic, unique_id, 32, begin, MAX_TIME, by_unique_id=True, decompress=decompress)
         return next((message for message in found if message.message_id == unique_id), None)
 
     async def read_messages(self, queue: MessageQueue, offset: int, count: int = 32) -> PullResult:
@@ -105,7 +116,7 @@ class MessageAdmin(AdminCalls):
         await self._ask(broker or self._address_in(offset_message_id), header)
 
     async def _query(
-        self, topic: str, key: str, limit: int, begin: int, end: int, *, by_unique_id: bool
+        self, topic: str, key: str, limit: int, begin: int, end: int, *, by_unique_id: bool, decompress: bool
     ) -> list[MessageExt]:
         header = QueryMessageRequestHeader(self._wrap(topic), key, limit, begin, end, by_unique_id)
         instance = self._instance
@@ -117,7 +128,7 @@ class MessageAdmin(AdminCalls):
                 return []
             if answer.code != ResponseCode.SUCCESS:
                 raise error_of(answer, address)
-            return decode_records(answer.body, inflate=True)
+            return decode_records(answer.body, inflate=decompress)
 
         addresses = (await self._brokers_of(topic)).values()
         answers = await asyncio.gather(*map(ask, addresses), return_exceptions=True)

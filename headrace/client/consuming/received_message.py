@@ -96,6 +96,10 @@ class ReceivedMessage(MessageExt):
         """The id of the transaction that it was sent in, None if there was none."""
         return self.unique_id if self.properties.get(names.TRANSACTION_PREPARED) == "true" else None
 
+    def stored(self) -> MessageExt:
+        """The message as the broker stores it, decoded anew: its body is not decompressed. Raises RemoteProtocolError."""
+        return decode_record(self.record)
+
     def _read_body(self) -> bool:
         record = self.record
         if load_i32(record, SYS_FLAG_AT) & ~_PLAIN:

@@ -5,8 +5,9 @@ from typing import Annotated, Final
 import msgspec
 
 from headrace import HeadraceError, MessageExt, MessageQueue
+from headrace.errors import RemoteProtocolError
 from headrace.model.host import format_host
-from web.pages.messages.bodies import describe
+from web.pages.messages.bodies import MOST_OF_ONE, Body, body_of, describe
 from web.pages.messages.message_reads import MessageReads
 from web.pages.messages.message_search import message_path
 from web.paths import path_of
@@ -56,6 +57,7 @@ class MessagePage:
         """One message."""
         message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
         groups, problems = await self._track(message)
+        body, body_problems = _body(message)
         data = {
             "id": message.message_id,
             "offset_id": message.offset_message_id,
@@ -75,10 +77,10 @@ class MessagePage:
             "born_at": message.born_timestamp,
             "stored_at": message.store_timestamp,
             "properties": dict(sorted(message.properties.items())),
-            "body": describe(message.body),
+            "body": body,
         }
         table = Table("groups", TrackRow, groups, _COLUMNS, sort="group", empty="No group consumes the topic.")
-        return View("Message", "messages/message.html", data, [table], message.message_id, problems)
+        return View("Message", "messages/message.html", data, [table], message.message_id, [*body_problems, *problems])
 
     async def push(self, visit: Visit, form: Push) -> Outcome:
         """Makes one connected client consume the message now. Raises HeadraceError."""
@@ -120,3 +122,12 @@ class MessagePage:
         return await self._reads.cluster.read(
             ("offset", group, queue), lambda admin: admin.consumer_offset(group, queue)
         )
+
+
+def _body(message: MessageExt) -> tuple[Body, list[str]]:
+    """The body; as stored, with the reason, if it cannot be decompressed."""
+    try:
+        beginning, is_whole = body_of(message, MOST_OF_ONE)
+    except RemoteProtocolError as error:
+        return describe(message.body[:MOST_OF_ONE]), [str(error)]
+    return describe(beginning, is_whole=is_whole), []

@@ -20,13 +20,13 @@ _MOST_BROKERS: Final = 64
 
 
 class MessageReads:
-    """Finds messages. Every call raises HeadraceError."""
+    """Finds messages as they are stored: bodies may be compressed, `bodies.body_of` reads them. Every call raises HeadraceError."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
     async def by_id(self, message_id: str, topic: str = "") -> MessageExt:
-        """The message with an offset message id or a unique id; without a topic all topics are searched. Raises NotFound, QueryFailed."""
+        """The message as stored, with an offset message id or a unique id; without a topic all topics are searched. Raises NotFound, QueryFailed."""
         if not message_id or len(message_id) > _MOST_ID:
             raise Invalid("the id is missing or too long", "Enter a message id, such as one that a producer logged.")
         if await self._is_at_a_broker(message_id):
@@ -41,7 +41,9 @@ class MessageReads:
     async def by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> list[MessageRow]:
         """The messages of a topic with a key, oldest first; of many the newest."""
         found = await self.cluster.ask(
-            lambda admin: admin.query_messages(topic, key, MOST_BY_KEY * _MOST_BROKERS, begin_ms, end_ms)
+            lambda admin: admin.query_messages(
+                topic, key, MOST_BY_KEY * _MOST_BROKERS, begin_ms, end_ms, decompress=False
+            )
         )
         return [row_of(message) for message in found]
 
@@ -77,7 +79,7 @@ class MessageReads:
 
     async def _pull(self, queue: MessageQueue, offset: int, count: int) -> Pulled:
         result = await self.cluster.ask(lambda admin: admin.read_messages(queue, offset, min(_MOST_PULLED, count)))
-        return Pulled([row_of(message) for message in result.messages], result.next_offset, result.max_offset)
+        return Pulled([row_of(message.stored()) for message in result.messages], result.next_offset, result.max_offset)
 
     async def _is_at_a_broker(self, message_id: str) -> bool:
         """Whether it is an offset message id of a broker of this cluster: no other address is ever connected to."""
@@ -90,7 +92,7 @@ class MessageReads:
         return format_host(host) in known
 
     async def _by_unique_id(self, topic: str, message_id: str) -> MessageExt | None:
-        return await self.cluster.ask(lambda admin: admin.query_by_unique_id(topic, message_id))
+        return await self.cluster.ask(lambda admin: admin.query_by_unique_id(topic, message_id, decompress=False))
 
     async def _in_any_topic(self, message_id: str) -> MessageExt:
         topics = await self.cluster.read(("topics",), lambda admin: admin.topics())
@@ -110,7 +112,7 @@ class MessageReads:
 
 async def _viewed(admin: Admin, message_id: str) -> MessageExt:
     try:
-        return await admin.view_message(message_id)
+        return await admin.view_message(message_id, decompress=False)
     except BrokerError as error:
         if error.code in {ResponseCode.NO_MESSAGE, ResponseCode.SYSTEM_ERROR}:
             raise NotFound(f"the broker has no message with the id {message_id}: {error}", _DELETED) from error

@@ -4,7 +4,7 @@ import msgspec
 
 from headrace import MessageExt
 from headrace.errors import RemoteProtocolError
-from web.pages.messages.bodies import preview
+from web.pages.messages.bodies import MOST_OF_PREVIEW, body_of, preview
 
 
 class MessageRow(msgspec.Struct, frozen=True):
@@ -19,6 +19,7 @@ class MessageRow(msgspec.Struct, frozen=True):
     queue: int
     queue_offset: int
     size: int
+    """Bytes of the body as it is stored."""
     body: str
     """The beginning."""
     offset_id: str
@@ -26,11 +27,11 @@ class MessageRow(msgspec.Struct, frozen=True):
 
 
 def row_of(message: MessageExt) -> MessageRow:
-    """A message in a list."""
+    """A message in a list, from one as it is stored. A body that cannot be decompressed is replaced with the reason."""
     try:
-        body, size = preview(message.body), len(message.body)
+        body = preview(body_of(message, MOST_OF_PREVIEW)[0])
     except RemoteProtocolError as error:
-        body, size = str(error), message.size_bytes
+        body = str(error)
     return MessageRow(
         message.message_id,
         message.topic,
@@ -40,7 +41,7 @@ def row_of(message: MessageExt) -> MessageRow:
         message.keys,
         message.queue_id,
         message.queue_offset,
-        size,
+        len(message.body),
         body,
         message.offset_message_id,
         message.properties,

@@ -8,7 +8,7 @@ import zstandard
 from headrace.errors import LocalProtocolError, RemoteProtocolError
 from headrace.model import decode_properties, sys_flag
 from headrace.protocol import compression
-from headrace.protocol.compression import compress, decompress
+from headrace.protocol.compression import compress, decompress, decompress_beginning
 from headrace.protocol.record import (
     RecordCheck,
     body_crc,
@@ -198,8 +198,29 @@ def test_decompression_bomb_is_refused_before_it_fills_the_memory(monkeypatch: p
         decompress(unsized[:-5], sys_flag.COMPRESSION_ZSTD)
 
 
+@pytest.mark.parametrize("kind", [sys_flag.COMPRESSION_LZ4, sys_flag.COMPRESSION_ZSTD, sys_flag.COMPRESSION_ZLIB])
+def test_beginning_of_a_compressed_body_takes_no_memory_for_the_rest(kind: int) -> None:
+    plain = b"x" * (64 << 20)
+    bodies = [compress(plain, kind)]
+    if kind == sys_flag.COMPRESSION_ZSTD:
+        bodies.append(zstandard.ZstdCompressor(write_content_size=False).compress(plain))
+    for body in bodies:
+        tracemalloc.start()
+        try:
+            assert decompress_beginning(body, kind, 480) == (plain[:480], False)
+            assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        finally:
+            tracemalloc.stop()
+    assert decompress_beginning(compress(b"short", kind), kind, 5) == (b"short", True)
+    assert decompress_beginning(compress(b"short", kind), kind, 4) == (b"shor", False)
+    with pytest.raises(RemoteProtocolError, match="cannot be decompressed"):
+        decompress_beginning(b"garbage" * 9, kind, 480)
+
+
 def test_unknown_compression_is_refused() -> None:
     with pytest.raises(RemoteProtocolError):
         decompress(b"x", 0x701)
+    with pytest.raises(RemoteProtocolError):
+        decompress_beginning(b"x", 0x701, 1)
     with pytest.raises(LocalProtocolError):
         compress(b"x", 0x701)
