@@ -7,6 +7,7 @@ import pytest
 
 from support.appliance import Appliance
 from support.client import Client
+from support.console import Browser, RunningConsole
 from support.java import IMPATIENT, QUICK_START, Java
 from support.reference import Reference, disposable
 from support.sdk import await_registered
@@ -57,3 +58,10 @@ def impatient_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
 def client(java: Java, server: Server) -> Client:
     """The official client connected to the server."""
     return Client(java, server)
+
+
+@pytest.fixture(scope="module")
+def browser(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """An administrator's browser at a console of the server's cluster."""
+    with RunningConsole(tmp_path_factory.mktemp("console"), server.name_server, api_timeout=30) as console:
+        yield console.administrator()

@@ -1,43 +1,18 @@
 """Pages of consumer groups over real clusters, Apache's and ours, with the SDK's and the Java client's members."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import pytest
-
 from headrace import Admin
 from support.client import Client, assert_exactly
-from support.console import Browser, RunningConsole
+from support.console import Browser
 from support.sdk import patient, run
 from support.servers import Server, wait_until
 
 
-@pytest.fixture(scope="module")
-def browser(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    folder: Path = tmp_path_factory.mktemp("console")
-    with RunningConsole(folder, server.name_server, api_timeout=30) as console:
-        yield console.administrator()
-
-
-def read(browser: Browser, path: str) -> dict[str, Any]:
-    """The answer of the API. It fails while the machine is too busy for the page's deadline."""
-    answers: list[dict[str, Any]] = []
-
-    def is_answered() -> bool:
-        answer = browser.get(f"/api/v1{path}")
-        if answer.status == 200:
-            answers.append(answer.json())
-        return bool(answers)
-
-    wait_until(is_answered, 60, path)
-    return answers[0]
-
-
 def listed(browser: Browser, group: str) -> dict[str, Any]:
     """The group's row in the list; {} if there is none without a problem."""
-    rows = read(browser, f"/groups?filter={group}").get("groups", {"rows": []})["rows"]
+    rows = browser.read(f"/groups?filter={group}").get("groups", {"rows": []})["rows"]
     return next((row for row in rows if row["group"] == group and not row["problem"]), {})
 
 
@@ -53,7 +28,7 @@ def test_list_and_page_show_the_member_and_the_lag_of_a_group(browser: Browser, 
         return row.get("lag") == 0 and row["topics"] == ["PagedGroup"]
 
     def is_shown() -> bool:
-        shown.update(read(browser, f"/groups/{group}"))
+        shown.update(browser.read(f"/groups/{group}"))
         return shown.get("problems") == [] and shown["findings"] == []
 
     shown: dict[str, Any] = {}
@@ -73,7 +48,7 @@ def test_list_and_page_show_the_member_and_the_lag_of_a_group(browser: Browser, 
         link = f"/groups/{group}/members/{quote(member['client'], safe='')}"
         assert link in browser.get(f"/groups/{group}").text
         wait_until(
-            lambda: "PullMessageService" in read(browser, f"{link}?stacks=yes").get("stacks", ""),
+            lambda: "PullMessageService" in browser.read(f"{link}?stacks=yes").get("stacks", ""),
             60,
             "the member's threads",
         )
@@ -106,7 +81,7 @@ def test_group_is_created_reset_copied_and_deleted(browser: Browser, server: Ser
 
     changed = browser.send(f"/groups/{group}/settings", {"retries": "5", "may_broadcast": "false"})
     assert changed.status == 303, changed.text
-    (settings,) = read(browser, f"/groups/{group}")["settings"]["rows"]
+    (settings,) = browser.read(f"/groups/{group}")["settings"]["rows"]
     assert (settings["retries"], settings["may_broadcast"], settings["is_enabled"]) == (5, False, True)
 
     async def offset(of: str, store: int | None = None) -> int | None:
@@ -117,7 +92,7 @@ def test_group_is_created_reset_copied_and_deleted(browser: Browser, server: Ser
             return await admin.consumer_offset(of, queue)
 
     run(offset(group, 7))
-    preview = read(browser, f"/groups/{group}/reset?topic=PagedReset&to=start")
+    preview = browser.read(f"/groups/{group}/reset?topic=PagedReset&to=start")
     (row,) = preview["changes"]["rows"]
     assert (row["stored_offset"], row["target_offset"], row["skipped"], preview["again"]) == (7, 0, -7, 7)
     assert run(offset(group)) == 7, "a preview changes nothing"

@@ -1,39 +1,16 @@
 """Pages of messages over real clusters, Apache's and ours."""
 
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from headrace import Message
 from support.client import Client, assert_exactly
-from support.console import Browser, RunningConsole
+from support.console import Browser
 from support.sdk import producing, run
 from support.servers import Server, wait_until
 
 
-@pytest.fixture(scope="module")
-def browser(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with RunningConsole(tmp_path_factory.mktemp("console"), server.name_server, api_timeout=30) as console:
-        yield console.administrator()
-
-
-def read(browser: Browser, path: str) -> dict[str, Any]:
-    """The answer of the API. It fails while the machine is too busy for the page's deadline."""
-    answers: list[dict[str, Any]] = []
-
-    def is_answered() -> bool:
-        answer = browser.get(f"/api/v1{path}")
-        if answer.status == 200:
-            answers.append(answer.json())
-        return bool(answers)
-
-    wait_until(is_answered, 60, path)
-    return answers[0]
-
-
 def rows(browser: Browser, query: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = read(browser, f"/messages?{query}").get("messages", {"rows": []})["rows"]
+    found: list[dict[str, Any]] = browser.read(f"/messages?{query}").get("messages", {"rows": []})["rows"]
     return found
 
 
@@ -111,13 +88,55 @@ def test_message_is_tracked_and_pushed_to_a_client(browser: Browser, server: Ser
         path = f"/messages/{row['offset_id']}?topic=PagedPush"
 
         def is_consumed() -> bool:
-            groups = read(browser, path).get("groups", {"rows": []})["rows"]
+            groups = browser.read(path).get("groups", {"rows": []})["rows"]
             return [(one["group"], one["state"]) for one in groups] == [(group, "consumed")]
 
         wait_until(is_consumed, 60, "the message's page shows that the group has consumed it")
-        (member,) = read(browser, f"/groups/{group}")["members"]["rows"]
+        (member,) = browser.read(f"/groups/{group}")["members"]["rows"]
         pushed = browser.send(f"/messages/{row['offset_id']}/push", {"group": group, "client": member["client"]})
         assert pushed.status == 303, pushed.text
         assert "CR_SUCCESS" in browser.get(pushed.headers["location"]).text
     finally:
         client.stop("paged-push")
+
+
+def test_copies_of_a_message_reach_all_groups_or_one(browser: Browser, server: Server, client: Client) -> None:
+    client.create_topic("PagedCopies", 1)
+    sent = client.send("PagedCopies", 1)
+    for name in ("copies-first", "copies-second"):
+        client.consume(name, "PagedCopies")
+    try:
+        for name in ("copies-first", "copies-second"):
+            assert_exactly(client.receive(name, 1), sent)
+        (row,) = rows(browser, "by=time&topic=PagedCopies&begin=0")
+        page = f"/messages/{row['offset_id']}/resend"
+
+        copied = browser.send(page, {})
+        assert copied.status == 303, copied.cause
+        for name in ("copies-first", "copies-second"):
+            _, copy = client.receive(name, 2)
+            assert copy["msgId"] != sent[0]["msgId"]
+            assert (copy["keys"], copy["tags"]) == (sent[0]["keys"], sent[0]["tags"])
+            assert copy["bodySha256"] == sent[0]["bodySha256"]
+            assert own_properties(copy) == own_properties(sent[0])
+
+        copied = browser.send(page, {"group": "copies-first-group"})
+        assert copied.status == 303, copied.cause
+        wait_until(lambda: len(client.received("copies-first")) == 3, 60, "the copy for the first group")
+        *_, copy = client.received("copies-first")
+        assert (copy["topic"], copy["bodySha256"]) == ("PagedCopies", sent[0]["bodySha256"])
+        assert own_properties(copy) == own_properties(sent[0])
+        assert "%RETRY%copies-first-group" in browser.get(copied.headers["location"]).text
+        assert len(client.received("copies-second")) == 2, "the copy was for the first group only"
+
+        pushed = browser.send(f"/messages/{row['offset_id']}/push", {"group": "copies-second-group"})
+        assert pushed.status == 303, pushed.cause
+        entries = browser.read("/audit?filter=message.resend")
+        assert [entry["outcome"] for entry in entries["audit"]["rows"]] == ["done", "done"]
+    finally:
+        client.stop("copies-first", "copies-second")
+
+
+def own_properties(message: dict[str, Any]) -> dict[str, str]:
+    """The properties that the program set which sent the message."""
+    return {name: value for name, value in message["properties"].items() if not name.isupper()}

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 from headrace.client.settings import ClientConfig
+from support.servers import wait_until
 from web import daemon
 from web.application import ConsoleSettings
 from web.config import ConsoleConfig
@@ -82,6 +83,18 @@ class Browser:
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Page:
         """The answer to a GET."""
         return self._ask("GET", path, None, dict(headers or {}))
+
+    def read(self, path: str) -> dict[str, Any]:
+        """The API's answer for a page. It fails while the machine is too busy for the page's deadline."""
+        answers: list[Page] = []
+
+        def is_answered() -> bool:
+            answers.append(self.get(f"/api/v1{path}"))
+            return answers[-1].status == http.client.OK
+
+        wait_until(is_answered, 60, path)
+        body: dict[str, Any] = answers[-1].json()
+        return body
 
     def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Page:
         """The answer to a form, without a token that `form` does not have."""

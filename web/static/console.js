@@ -43,7 +43,20 @@
     }
   }
 
+  // A second click while the first answer is on its way must not make the same change twice.
+  function onSubmit(event) {
+    if (event.target.method !== "post") return;
+    if ("sent" in event.target.dataset) event.preventDefault();
+    else event.target.dataset.sent = "";
+  }
+
+  function onShow() {
+    for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  }
+
   showTimes(document);
+  document.addEventListener("submit", onSubmit);
+  window.addEventListener("pageshow", onShow);
   document.body.addEventListener("htmx:afterSwap", (event) => showTimes(event.detail.target.parentElement || document));
   document.addEventListener("keydown", onKey);
   document.getElementById("theme").addEventListener("click", toggleTheme);

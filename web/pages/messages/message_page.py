@@ -4,10 +4,14 @@ from typing import Annotated, Final
 
 import msgspec
 
-from headrace import HeadraceError, MessageExt, MessageQueue
+from headrace import HeadraceError, MessageExt, MessageInvalid, MessageQueue
 from headrace.errors import RemoteProtocolError
 from headrace.model.host import format_host
+from headrace.model.names import DLQ_PREFIX, FORBIDDEN_TO_SEND
+from web.errors import Invalid
+from web.pages.groups.group_reads import GroupReads
 from web.pages.messages.bodies import MOST_OF_ONE, Body, body_of, describe
+from web.pages.messages.copies import copy_for_group, copy_for_topic, original_topic
 from web.pages.messages.message_reads import MessageReads
 from web.pages.messages.message_search import message_path
 from web.paths import path_of
@@ -31,7 +35,15 @@ class Push(msgspec.Struct, frozen=True):
     """A push of a message to one connected client."""
 
     group: Annotated[str, msgspec.Meta(min_length=1)]
-    client: Annotated[str, msgspec.Meta(min_length=1)]
+    client: str = ""
+    """Empty: the first member that is connected."""
+
+
+class Resend(msgspec.Struct, frozen=True):
+    """A copy of a message, sent again."""
+
+    group: str = ""
+    """The only group that gets the copy; empty: all groups of the original topic."""
 
 
 _COLUMNS: Final[tuple[Column[TrackRow], ...]] = (
@@ -62,6 +74,8 @@ class MessagePage:
             "id": message.message_id,
             "offset_id": message.offset_message_id,
             "topic": message.topic,
+            "original_topic": original_topic(message),
+            "is_sendable": _is_sendable(original_topic(message)),
             "facts": {
                 "Topic": message.topic,
                 "Tag": message.tags or "",
@@ -85,14 +99,42 @@ class MessagePage:
     async def push(self, visit: Visit, form: Push) -> Outcome:
         """Makes one connected client consume the message now. Raises HeadraceError."""
         message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
-        result = await self._reads.cluster.admin.consume_directly(form.group, form.client, message.offset_message_id)
+        client = form.client or await self._first_member(form.group)
+        result = await self._reads.cluster.admin.consume_directly(form.group, client, message.offset_message_id)
         outcome = result.consume_result.value if result.consume_result is not None else "unknown"
         return Outcome(
             "The client answered {result} after {time} ms.",
             {"result": outcome, "time": result.spent_time_mills},
             message_path(message.offset_message_id, message.topic),
-            after={"group": form.group, "client": form.client, "result": outcome},
+            after={"group": form.group, "client": client, "result": outcome},
         )
+
+    async def resend(self, visit: Visit, form: Resend) -> Outcome:
+        """Sends a copy to all groups of the original topic, or to one group. Raises Invalid, HeadraceError."""
+        message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
+        if not _is_sendable(original_topic(message)):
+            raise Invalid(f"no messages may be sent to the topic {original_topic(message)}")
+        copy = copy_for_group(message, form.group) if form.group else copy_for_topic(message)
+        try:
+            result = await (await self._reads.cluster.producer()).send(copy)
+        except MessageInvalid as error:
+            raise Invalid(str(error)) from error
+        return Outcome(
+            "The copy {id} was sent to the topic {topic}. This is its page.",
+            {"id": result.message_id, "topic": copy.topic},
+            message_path(result.offset_message_id, copy.topic),
+            before={"topic": message.topic, "message_id": message.message_id},
+            after={"topic": copy.topic, "message_id": result.message_id},
+        )
+
+    async def _first_member(self, group: str) -> str:
+        members = await GroupReads(self._reads.cluster).members(group)
+        if not members.connection_set:
+            raise Invalid(
+                f"the group {group} has no connected member",
+                "Start a member, or send a copy: the group consumes it when it is back.",
+            )
+        return min(one.client_id or "" for one in members.connection_set)
 
     async def _track(self, message: MessageExt) -> tuple[list[TrackRow], list[str]]:
         cluster, topic = self._reads.cluster, message.topic
@@ -131,3 +173,7 @@ def _body(message: MessageExt) -> tuple[Body, list[str]]:
     except RemoteProtocolError as error:
         return describe(message.body[:MOST_OF_ONE]), [str(error)]
     return describe(beginning, is_whole=is_whole), []
+
+
+def _is_sendable(topic: str) -> bool:
+    return topic not in FORBIDDEN_TO_SEND and not topic.startswith(DLQ_PREFIX)

@@ -3,7 +3,7 @@
 import time
 
 from web.cluster.cluster import Cluster
-from web.pages.messages.message_page import MessagePage, Push
+from web.pages.messages.message_page import MessagePage, Push, Resend
 from web.pages.messages.message_reads import MessageReads
 from web.pages.messages.message_search import MessageSearch
 from web.routes import Change, Query, Route
@@ -31,4 +31,5 @@ class MessagePages:
                 "message.push",
                 "Make one connected client consume a message.",
             ),
+            Change("/messages/<id:str>/resend", Resend, page.resend, "message.resend", "Send a copy of a message."),
         ]
