@@ -85,7 +85,11 @@ def make_console(settings: ConsoleSettings) -> Console:
     audit = AuditLog(database, _now_ms)
     first_login = FirstLogin(settings.folder, config.url)
     if users.is_empty():
-        logger.warning("console has no users link=%s file=%s", first_login.make(), first_login.path)
+        logger.warning(
+            "console has no users, open the link to create the first administrator link=%s file=%s",
+            first_login.make(),
+            first_login.path,
+        )
 
     own = OwnAppliance(settings.control_socket)
     sampler = Sampler(cluster.admin, own)

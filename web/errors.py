@@ -29,8 +29,8 @@ class PortTaken(ConsoleError, OSError):
 
     def __init__(self, host: str, port: int) -> None:
         message = (
-            f"port {port} of {host or 'all addresses'} is in use; stop the program that uses it, set consolePort, "
-            "or disable the console (consoleEnable=false)"
+            f"port {port} of {host or 'all addresses'} is in use; stop the program that uses it, choose another port "
+            "(--console-port or consolePort; headrace console: --port), or run without the console (--no-console)"
         )
         super().__init__(errno.EADDRINUSE, message)
 

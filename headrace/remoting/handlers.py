@@ -32,7 +32,7 @@ class HandlerTable:
     def register(self, code: int, handler: Handler) -> None:
         """Registers the handler of a code. Each code can be registered once."""
         if code in self._handlers:
-            raise ValueError(f"request code {int(code)} has a handler already")
+            raise ValueError(f"request code {int(code)} already has a handler")
         self._handlers[int(code)] = handler
 
     def handler_for(self, code: int) -> Handler:

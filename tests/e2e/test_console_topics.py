@@ -76,7 +76,7 @@ def test_changes_are_in_the_audit_log_with_before_and_after(admin: Browser) -> N
     [after] = json.loads(changed["after"]).values()
     assert (before["read_queues"], after["read_queues"]) == (1, 2)
     assert failed["action"] == "topic.delete"
-    assert failed["outcome"].startswith("failed: the name typed is 'wrong'")
+    assert failed["outcome"].startswith("failed: 'wrong' is not the name of this topic")
 
 
 def test_sent_message_is_counted_and_its_properties_are_stored(appliance: Appliance, admin: Browser) -> None:
@@ -121,11 +121,11 @@ def test_viewer_sees_topics_but_neither_forms_nor_changes(
         assert "Audit log" not in page.text
     refused = viewer.send("/topics/Kept/delete", {"confirm": "Kept"})
     assert refused.status == 403
-    assert "vera is viewer; this needs operator" in refused.text
+    assert "vera has the role viewer; this requires operator" in refused.text
     assert [viewer.get(path).status for path in ("/users", "/audit", "/users/admin", "/api/v1/users")] == [403] * 4
     with Admin(appliance.name_server) as sdk:
         assert "Kept" in sdk.topics()
-    assert "failed: vera is viewer" in admin.get("/audit?format=jsonl&filter=vera").text
+    assert "failed: vera has the role viewer" in admin.get("/audit?format=jsonl&filter=vera").text
 
 
 def test_form_of_another_site_changes_nothing(appliance: Appliance, admin: Browser) -> None:
@@ -142,11 +142,11 @@ def test_form_of_another_site_changes_nothing(appliance: Appliance, admin: Brows
     [
         ({"topic": "a b"}, "contains illegal characters"),
         ({"topic": ""}, "blank"),
-        ({"topic": "T", "read_queues": "0"}, "0 read queues are not possible"),
+        ({"topic": "T", "read_queues": "0"}, "invalid number of read queues: 0"),
         ({"topic": "T", "read_queues": "many"}, "the form is invalid"),
         ({"topic": "T", "permission": "X"}, "the permission 'X' is not one of"),
         ({"topic": "T", "broker": "nowhere"}, "no master of the broker nowhere is registered"),
-        ({"topic": "TBW102"}, "exists already"),
+        ({"topic": "TBW102"}, "already exists"),
         ({"topic": PAYLOAD}, "contains illegal characters"),
     ],
 )

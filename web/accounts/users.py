@@ -59,7 +59,7 @@ class Users:
                 "INSERT INTO users VALUES (?, ?, ?, ?, 0)", (name, int(access), stored, self._now_ms())
             )
         except sqlite3.IntegrityError:
-            raise Invalid(f"the user {name} exists already") from None
+            raise Invalid(f"the user {name} already exists") from None
         return User(name, access, self._now_ms(), 0)
 
     async def log_in(self, name: str, password: str) -> User | None:

@@ -44,7 +44,7 @@ class AlertBook:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
             self._connection = _open(str(path))
         except (OSError, sqlite3.Error) as error:
-            logger.error("alerts not kept beyond this process file=%s error=%r", path, str(error))
+            logger.error("alerts kept in memory only, lost at the next start file=%s error=%r", path, str(error))
             self._connection = _open(":memory:")
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class AlertBook:
         try:
             return msgspec.json.decode(row[0], type=kind)
         except msgspec.MsgspecError as error:
-            logger.error("alert settings not readable, defaults apply setting=%s error=%r", name, str(error))
+            logger.error("alert settings unreadable, defaults used setting=%s error=%r", name, str(error))
             return otherwise
 
     def _store_setting(self, name: str, body: bytes) -> None:

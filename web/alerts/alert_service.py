@@ -81,9 +81,9 @@ class AlertService:
         """Replaces all channels. Raises Invalid."""
         names = [channel.name for channel in channels]
         if len(set(names)) < len(names) or LOG in names or not all(0 < len(name) <= 80 for name in names):
-            raise Invalid(f"channels have different names of 1 to 80 characters, other than {LOG}")
+            raise Invalid(f"each channel needs its own name of 1 to 80 characters, other than {LOG}")
         if len(channels) > _MOST_CHANNELS:
-            raise Invalid(f"there are more than {_MOST_CHANNELS} channels")
+            raise Invalid(f"too many channels: {len(channels)}; the maximum is {_MOST_CHANNELS}")
         for channel in channels:
             problem = channel.problem()
             if problem is not None:

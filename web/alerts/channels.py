@@ -58,7 +58,7 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
             answer = connection.getresponse()
             answer.read(_MOST_ANSWER)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise NotDelivered(f"{parts.hostname} did not take it: {str(error) or type(error).__name__}") from error
+            raise NotDelivered(f"cannot deliver to {parts.hostname}: {str(error) or type(error).__name__}") from error
         finally:
             connection.close()
         if not 200 <= answer.status < 300:
@@ -109,7 +109,7 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
                     server.login(self.user, self.password)
                 server.send_message(message)
         except (OSError, smtplib.SMTPException, ValueError) as error:
-            raise NotDelivered(f"{self.host} did not take it: {str(error) or type(error).__name__}") from error
+            raise NotDelivered(f"cannot deliver to {self.host}: {str(error) or type(error).__name__}") from error
 
 
 Channel: TypeAlias = Webhook | Mail

@@ -47,10 +47,10 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 DEFAULT_RULES: Final = (
     Rule("broker down", What.BROKER_DOWN, 1, for_s=60),
-    Rule("group late", What.LAG_TIME, 300, for_s=300),
-    Rule("group far behind", What.LAG_MESSAGES, 100_000, for_s=300),
+    Rule("group lag time", What.LAG_TIME, 300, for_s=300),
+    Rule("group lag messages", What.LAG_MESSAGES, 100_000, for_s=300),
     Rule("new dead letters", What.DEAD_LETTERS, 1),
-    Rule("disk fills up", What.DISK_DAYS, 3, for_s=1_800),
+    Rule("disk nearly full", What.DISK_DAYS, 3, for_s=1_800),
     Rule("role restarts", What.ROLE_RESTARTS, 2),
 )
 """The rules of a console whose administrator has not changed them. They write to the log only."""
@@ -61,7 +61,7 @@ def problem_of(rules: "tuple[Rule, ...]", channels: "frozenset[str]") -> str | N
     names = [rule.name for rule in rules]
     for rule in rules:
         if not 0 < len(rule.name) <= _MOST_TEXT or not 0 < len(rule.subjects) <= _MOST_TEXT:
-            return f"a rule's name and pattern have 1 to {_MOST_TEXT} characters: {rule.name[:80]!r}"
+            return f"a rule's name and pattern must have 1 to {_MOST_TEXT} characters: {rule.name[:80]!r}"
         if not (0 <= rule.threshold < _MOST_VALUE and 0 <= rule.for_s <= _MOST_FOR_S):
             return f"rule {rule.name!r}: the threshold must not be negative, and the duration at most {_MOST_FOR_S} s"
         unknown = set(rule.channels) - channels
@@ -69,7 +69,7 @@ def problem_of(rules: "tuple[Rule, ...]", channels: "frozenset[str]") -> str | N
             return f"rule {rule.name!r}: there is no channel {', '.join(sorted(unknown))}"
     if len(set(names)) < len(names):
         return "two rules have the same name"
-    return f"there are more than {_MOST_RULES} rules" if len(rules) > _MOST_RULES else None
+    return f"too many rules: {len(rules)}; the maximum is {_MOST_RULES}" if len(rules) > _MOST_RULES else None
 
 
 _MOST_RULES: Final = 200  # limit: all are evaluated every ten seconds

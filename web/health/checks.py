@@ -51,7 +51,7 @@ class Report:
 def health(sample: Sample, *, has_appliance: bool) -> Report:
     """Whether the appliance is alive. A console without an appliance is, because it answers."""
     if not has_appliance:
-        return Report((Check("console", ok=True, detail="running, without an appliance of its own"),))
+        return Report((Check("console", ok=True, detail="running, not part of an appliance"),))
     if sample.status is None:
         return Report((Check("supervisor", ok=False, detail=sample.status_problem or "it did not answer"),))
     supervisor = Check("supervisor", ok=True, detail=str(sample.status.get("state")))
@@ -94,12 +94,12 @@ def _writes(name: str, offsets: Mapping[str, Any]) -> Check:
 
 
 def _name_servers(sample: Sample) -> Check:
-    return Check("name servers", ok=sample.problem is None, detail=sample.problem or "answer")
+    return Check("name servers", ok=sample.problem is None, detail=sample.problem or "responding")
 
 
 def _any_master(sample: Sample) -> Check:
     masters = [broker.name for broker in sample.brokers if broker.is_master and broker.problem is None]
-    return Check("masters", ok=bool(masters), detail=", ".join(masters) or "none answers")
+    return Check("masters", ok=bool(masters), detail=", ".join(masters) or "no master responded")
 
 
 def _registered(sample: Sample, status: Mapping[str, Any]) -> Sequence[Check]:
@@ -110,7 +110,7 @@ def _registered(sample: Sample, status: Mapping[str, Any]) -> Sequence[Check]:
         address = facts.get("address")
         if isinstance(address, str):
             ok = address in known
-            detail = f"{address} {'is registered' if ok else 'is not registered at the name servers'}"
+            detail = f"{address} {'is registered' if ok else 'is not registered with the name servers'}"
             checks.append(Check(f"registration of {name}", ok=ok, detail=detail))
     return checks
 

@@ -72,7 +72,7 @@ class HistoryFile:
         except sqlite3.DatabaseError as error:
             assert path is not None
             damaged = path.with_name(path.name + ".damaged")
-            logger.error("history damaged, begun anew file=%s kept_as=%s error=%r", path, damaged, str(error))
+            logger.error("history corrupt, new file created file=%s renamed_to=%s error=%r", path, damaged, str(error))
             os.replace(path, damaged)
             for suffix in ("-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -141,7 +141,7 @@ class HistoryFile:
                 self._connection.execute("UPDATE series SET seen = ? WHERE slot = ?", (at, series.slot))
         if refused and at - self._refused_s >= _DAY_S:
             self._refused_s = at
-            logger.warning("history full: new series are not recorded count=%d limit=%d", refused, self._most_series)
+            logger.warning("history full, new series not recorded count=%d limit=%d", refused, self._most_series)
         return 1 + max((series.slot for series in self._series.values()), default=-1)
 
     def _free_slots(self, at: int) -> list[int]:
@@ -191,7 +191,7 @@ def open_history(path: Path) -> HistoryFile:
     try:
         return HistoryFile(path)
     except (OSError, sqlite3.Error) as error:
-        logger.error("history not kept beyond this process file=%s error=%r", path, str(error))
+        logger.error("history kept in memory only, lost at the next start file=%s error=%r", path, str(error))
         return HistoryFile(None)
 
 

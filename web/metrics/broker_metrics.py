@@ -135,7 +135,7 @@ class BrokerMetrics:
     def _dead_letters(self, masters: list[BrokerSample]) -> Iterator[Metric]:
         family = _counter(
             "rocketmq_send_to_dlq_messages",
-            "Messages in a group's dead-letter topic, ever.",
+            "Messages ever stored in a group's dead-letter topic.",
             (*_BROKER, "consumer_group"),
         )
         for broker in masters:
@@ -191,12 +191,12 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[BrokerSample, Sample], float | No
     ("rocketmq_storage_size", "Bytes in the CommitLog.", _log_size),
     (
         "rocketmq_storage_flush_behind_bytes",
-        "Written bytes that are not durable.",
+        "Written bytes that are not yet durable.",
         lambda broker, _: size_of_text(broker.runtime.get("remainHowManyDataToFlush", "")),
     ),
     (
         "rocketmq_storage_dispatch_behind_bytes",
-        "Written bytes that are not in the indexes.",
+        "Written bytes that are not yet in the indexes.",
         lambda broker, _: broker.number("dispatchBehindBytes"),
     ),
     ("rocketmq_storage_message_reserve_time", "Age of the oldest stored message, ms.", _reserve_time_ms),
@@ -205,7 +205,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[BrokerSample, Sample], float | No
         "Used share of the CommitLog's file system, 0 to 1.",
         lambda broker, _: broker.number("commitLogDiskRatio"),
     ),
-    ("headrace_put_latency_p99_seconds", "99 % of sends are stored within.", _put_latency),
+    ("headrace_put_latency_p99_seconds", "99th percentile of the time to store a message.", _put_latency),
 )
 
 

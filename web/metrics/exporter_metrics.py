@@ -93,7 +93,7 @@ def _of(broker: BrokerSample) -> tuple[str, ...]:
 
 
 def _family(name: str, labels: tuple[str, ...]) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, "As of rocketmq-exporter.", labels=labels)
+    return GaugeMetricFamily(name, "As in rocketmq-exporter.", labels=labels)
 
 
 def _gauge(

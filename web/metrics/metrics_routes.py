@@ -45,7 +45,7 @@ class MetricsRoutes:
         except FileNotFoundError:
             return False
         except OSError as error:
-            logger.error("metrics token not readable file=%s error=%r", self._token_file, str(error))
+            logger.error("metrics token unreadable file=%s error=%r", self._token_file, str(error))
             return False
         return bool(token) and hmac.compare_digest(given.strip().encode(), token)
 

@@ -64,7 +64,7 @@ def _brokers(status: Mapping[str, Any]) -> Iterator[Metric]:
     )
     offset = GaugeMetricFamily("headrace_offset", "A cell of the broker's control block.", labels=("broker", "cell"))
     counts = CounterMetricFamily("headrace_role_events", "A counter of a role.", labels=("broker", "role", "name"))
-    levels = GaugeMetricFamily("headrace_level", "A current number of a role.", labels=("broker", "role", "name"))
+    levels = GaugeMetricFamily("headrace_level", "A gauge of a role.", labels=("broker", "role", "name"))
     findings = GaugeMetricFamily("headrace_findings", "Problems of consumer groups.", labels=("broker", "kind"))
     for name, facts in brokers_of(status).items():
         for role, behind in _objects(facts.get("lag")).items():

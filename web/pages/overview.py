@@ -62,7 +62,7 @@ _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
         "Disk used (%)",
         Kind.RATE,
         is_enriched=True,
-        help="Of the file system that has the CommitLog.",
+        help="Usage of the file system that holds the CommitLog.",
     ),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
@@ -112,7 +112,7 @@ class OverviewPages:
             for name, data in sorted(info.broker_addr_table.items())
             for broker_id, address in sorted(data.broker_addrs.items())
         ]
-        empty = "No broker is registered at the name servers."
+        empty = "No broker is registered with the name servers."
         tables.append(Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, enrich=self._add_runtime, empty=empty))
         data: dict[str, Any] = {"is_appliance": self._own.exists, "state": "", "uptime_ms": 0}
         if self._own.exists:
@@ -123,7 +123,7 @@ class OverviewPages:
             data.update(state=status["state"], uptime_ms=status["uptime_ms"])
             tables.append(Table("roles", RoleRow, _roles(status), _ROLE_COLUMNS))
             findings = _findings(status)
-            tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty="Nothing was found."))
+            tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty="No problems were found."))
         return View("Dashboard", "overview.html", data, tables, problems=problems)
 
     async def _add_runtime(self, rows: Sequence[BrokerRow]) -> list[BrokerRow]:

@@ -258,7 +258,7 @@ class TopicPages:
                 sort="-lag",
                 empty="No consumer group has stored offsets.",
             ),
-            Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, empty="No broker has settings of the topic."),
+            Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, empty="No broker has settings for the topic."),
         ]
         return View("Topic", "topics/show.html", data, tables, topic, [*configs.problems, *offsets.problems])
 
@@ -289,7 +289,7 @@ class TopicPages:
     async def create(self, _visit: Visit, form: TopicForm) -> Outcome:
         """Creates a topic; one that exists is an error, because this would replace its settings."""
         if form.topic in await self._reader.names():
-            raise Invalid(f"the topic {form.topic} exists already", "Change its settings on its own page.")
+            raise Invalid(f"the topic {form.topic} already exists", "Change its settings on its own page.")
         config = _config(form.topic, form)
         await self._put(config, form.broker)
         return Outcome(
@@ -321,10 +321,10 @@ class TopicPages:
         """Deletes a topic with its messages."""
         topic = visit.path["topic"]
         if form.confirm != topic:
-            raise Invalid(f"the name typed is {form.confirm[:200]!r}, the topic is {topic}", "Type the topic's name.")
+            raise Invalid(f"{form.confirm[:200]!r} is not the name of this topic", f"Type {topic} to delete it.")
         before = (await self._reader.configs()).by_topic.get(topic, {})
         if topic_kind(topic, await self._reader.system_names()) == SYSTEM:
-            raise Invalid(f"the topic {topic} is RocketMQ's own and cannot be deleted")
+            raise Invalid(f"the topic {topic} is a system topic and cannot be deleted")
         await self._cluster.admin.delete_topic(topic)
         return Outcome(
             "The topic {topic} was deleted.",
@@ -389,7 +389,7 @@ def _config(topic: str, form: TopicForm | TopicSettingsForm) -> TopicConfig:
     """The settings in a form. Raises Invalid."""
     for name, count in (("read queues", form.read_queues), ("write queues", form.write_queues)):
         if not 1 <= count <= _MOST_QUEUES:
-            raise Invalid(f"{count} {name} are not possible", f"Choose a number from 1 to {_MOST_QUEUES}.")
+            raise Invalid(f"invalid number of {name}: {count}", f"Choose a number from 1 to {_MOST_QUEUES}.")
     if form.permission not in _PERMISSIONS:
         raise Invalid(f"the permission {form.permission[:20]!r} is not one of {', '.join(_PERMISSIONS)}")
     return TopicConfig(topic, form.read_queues, form.write_queues, _PERMISSIONS[form.permission])
@@ -411,6 +411,6 @@ def _properties(text: str) -> dict[str, str]:
         if line.strip():
             name, equals, value = line.partition("=")
             if not equals or not name.strip():
-                raise Invalid(f"the line {line[:80]!r} is not name=value", "Write one property a line.")
+                raise Invalid(f"the line {line[:80]!r} is not name=value", "Write one property per line.")
             properties[name.strip()] = value
     return properties

@@ -113,7 +113,7 @@ class UserPages:
             Query("/users", self.list_users, "List users and sessions.", admin, _MENU, shortcut="u"),
             Query("/users/<user:str>", self.show_user, "Show a user.", admin, section=_MENU),
             Query("/sessions/<session:str>", self.show_session, "Show a session.", admin, section=_MENU),
-            Query("/account", self.show_account, "Show one's own account."),
+            Query("/account", self.show_account, "Show your own account."),
             Query("/audit", self.list_audit, "Show the audit log.", admin, "Audit log", shortcut="a"),
             Change("/users", AddUserForm, self.add, "user.create", "Add a user.", admin, lambda _, form: form.user),
             Change("/users/<user:str>/role", RoleForm, self.set_role, "user.role", "Change a user's role.", admin),
@@ -134,7 +134,7 @@ class UserPages:
                 OwnPasswordForm,
                 self.set_own_password,
                 "account.password",
-                "Change one's own password.",
+                "Change your own password.",
                 Access.VIEWER,
                 lambda visit, _: visit.user,
             ),
@@ -201,7 +201,7 @@ class UserPages:
             _AUDIT_COLUMNS,
             search=("user", "address", "action", "subject", "outcome", "before", "after"),
             sort="-at_ms",
-            empty="Nothing has happened yet.",
+            empty="The audit log is empty.",
         )
         return View("Audit log", "users/audit.html", tables=[table])
 
@@ -218,7 +218,7 @@ class UserPages:
         before = self._users.find(name)
         self._users.set_access(name, _access(form.role))
         return Outcome(
-            "{user} is {role} now.",
+            "The role of {user} is now {role}.",
             {"user": name, "role": form.role},
             path_of("users", name),
             None if before is None else {"role": before.access.name.lower()},
@@ -248,7 +248,7 @@ class UserPages:
     async def end_session(self, visit: Visit, _form: NothingForm) -> Outcome:
         """Ends a session."""
         if not self._sessions.close_id(visit.path["session"]):
-            raise NotFound("the session has ended already")
+            raise NotFound("the session has already ended")
         return Outcome("The session was ended.", {}, "/users")
 
     async def set_own_password(self, visit: Visit, form: OwnPasswordForm) -> Outcome:

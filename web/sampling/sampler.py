@@ -92,6 +92,6 @@ class Sampler:
             if now_s - seen_s > _FORGET_AFTER_S:
                 del self._seen_s[cluster, name, broker_id]
                 continue
-            gone = "the broker is not registered at the name servers any more"
+            gone = "the broker is no longer registered with the name servers"
             missing.append(BrokerSample(cluster, name, broker_id, address, problem=gone))
         return missing

@@ -122,8 +122,8 @@ class LoginPages:
     def _check_first(self, token: str) -> None:
         if not self._users.is_empty() or not self._first_login.is_right(token):
             raise Refused(
-                "the link is invalid or was used already",
-                "A console without users writes a new link to its log when it starts.",
+                "the link is invalid or has already been used",
+                "If there are no users yet, restart the console: it writes a new link to its log.",
             )
 
     def _login_form(

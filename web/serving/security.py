@@ -57,11 +57,11 @@ def check_origin(headers: Mapping[str, Any], host: str) -> None:
     """Raises Refused for a change that another site's page has sent. Programs that send neither header pass; they have no cookie either."""
     site = _last(headers, "sec-fetch-site")
     if site and site not in {"same-origin", "none"}:
-        raise Refused("the request comes from another site", "Open the console in a window of its own.")
+        raise Refused("the request comes from another site", "Open the console directly, in a new window or tab.")
     origin = _last(headers, "origin")
     if origin and urlsplit(origin).netloc.lower() != host:
         raise Refused(
-            f"the request comes from {origin[:200]}, the console is {host[:200]}",
+            f"the request comes from {origin[:200]}, but the address of the console is {host[:200]}",
             "Behind a reverse proxy, pass the Host header on, or list the proxy in consoleTrustedProxies.",
         )
 

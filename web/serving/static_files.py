@@ -28,7 +28,7 @@ def static_files() -> list[Raw]:
     async def answer(_request: Request, visit: Visit) -> HTTPResponse:
         path = known.get(visit.path["name"])
         if path is None:
-            raise NotFound("there is no such file")
+            raise NotFound("file not found")
         return _file(path)
 
     return [Raw("/static/<name:path>", answer, Access.ANYONE)]

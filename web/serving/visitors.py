@@ -73,7 +73,8 @@ def require(visit: Visit, access: Access) -> None:
     if visit.access >= access:
         return
     if not visit.user:
-        raise NotLoggedIn("nobody is logged in", "Log in first.")
+        raise NotLoggedIn("you are not logged in", "Log in first.")
     raise Refused(
-        f"{visit.user} is {visit.access.name.lower()}; this needs {access.name.lower()}", "Ask an administrator."
+        f"{visit.user} has the role {visit.access.name.lower()}; this requires {access.name.lower()}",
+        "Ask an administrator for this role.",
     )

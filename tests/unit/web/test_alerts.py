@@ -133,7 +133,7 @@ def test_broker_with_a_problem_is_down() -> None:
         ((Rule("x", What.LAG_TIME, float("nan")),), "negative"),
         ((Rule("x", What.LAG_TIME, 1, for_s=-1),), "duration"),
         ((Rule("x", What.LAG_TIME, 1, channels=("pager",)),), "no channel pager"),
-        (tuple(Rule(str(number), What.LAG_TIME, 1) for number in range(201)), "more than 200"),
+        (tuple(Rule(str(number), What.LAG_TIME, 1) for number in range(201)), "the maximum is 200"),
     ],
 )
 def test_rules_are_checked(rules: tuple[Rule, ...], problem: str | None) -> None:
@@ -184,7 +184,7 @@ def test_book_that_cannot_be_opened_is_kept_in_memory(tmp_path: Path, caplog: py
     book = AlertBook(path)
     book.store_rules([LATE])
     assert book.rules() == (LATE,)
-    assert "alerts not kept beyond this process" in caplog.text
+    assert "alerts kept in memory only" in caplog.text
     book.close()
 
 

@@ -73,7 +73,7 @@ def test_offsets_are_copied_for_the_queues_that_the_other_group_has() -> None:
     ("reset", "cause"),
     [
         (Reset("Orders", "offset"), "the offset is missing"),
-        (Reset("Orders", "offset", offset=4, queue=1), "a queue is given by its broker and its number"),
+        (Reset("Orders", "offset", offset=4, queue=1), "broker and queue must be entered together"),
         (Reset("Orders", "offset", offset=4, broker="broker-a", queue=9), "has no queue 9"),
         (Reset("Orders", "group"), "the other group is missing"),
         (Reset("Orders", "group", source="billing"), "the other group is missing"),

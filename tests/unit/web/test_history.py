@@ -126,7 +126,7 @@ def test_damaged_file_is_kept_aside(tmp_path: Path, damage: bytes, caplog: pytes
     file.add(START, {"x": 1.0})
     file.close()
     assert path.with_name("history.db.damaged").exists() == bool(damage)
-    assert ("history damaged" in caplog.text) == bool(damage)
+    assert ("history corrupt" in caplog.text) == bool(damage)
 
 
 def test_history_that_cannot_be_opened_is_kept_in_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -135,7 +135,7 @@ def test_history_that_cannot_be_opened_is_kept_in_memory(tmp_path: Path, caplog:
     file = open_history(path)
     file.add(START, {"x": 1.0})
     assert file.read(["x"], START, START, START).series == {"x": [1]}
-    assert "history not kept beyond this process" in caplog.text
+    assert "history kept in memory only" in caplog.text
     assert not (tmp_path / "elsewhere.db").exists()
     file.close()
 

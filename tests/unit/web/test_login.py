@@ -36,7 +36,7 @@ def test_pages_lead_to_the_login_and_back(console: RunningConsole) -> None:
 def test_api_without_a_login_answers_401_as_json(console: RunningConsole) -> None:
     page = console.browser().get("/api/v1/topics")
     assert page.status == 401
-    assert page.json() == {"error": "nobody is logged in", "advice": "Log in first."}
+    assert page.json() == {"error": "you are not logged in", "advice": "Log in first."}
 
 
 @pytest.mark.parametrize("then", ["//evil.example", "https://evil.example", "/\\evil.example", "/a\nb", "javascript:x"])

@@ -28,7 +28,7 @@ def search(queues: int, offsets: list[int] | None) -> None:
 
 
 def test_topic_that_may_not_be_read_is_an_error_and_not_an_empty_list() -> None:
-    with pytest.raises(Invalid, match="no queue of the topic Orders may be read"):
+    with pytest.raises(Invalid, match="the topic Orders has no readable queue"):
         search(0, None)
 
 

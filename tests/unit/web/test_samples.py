@@ -230,7 +230,7 @@ def test_broker_that_disappears_is_reported_for_a_day() -> None:
         (gone,) = (await sampler.latest(0)).brokers
         assert gone.key == "broker-a"
         assert gone.problem is not None
-        assert "not registered" in gone.problem
+        assert "no longer registered" in gone.problem
         now[0] += 86_400
         assert (await sampler.latest(0)).brokers == ()
 

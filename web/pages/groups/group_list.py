@@ -52,7 +52,7 @@ def _columns() -> tuple[Column[GroupRow], ...]:
         ),
         Column(
             "delay",
-            "Lag in time",
+            "Time lag",
             Kind.DURATION,
             is_enriched=True,
             help="How long ago the oldest message that the group has not consumed was stored.",

@@ -136,7 +136,7 @@ class GroupPage:
                 settings_rows(own),
                 _SETTINGS_COLUMNS,
                 sort="broker",
-                empty="No broker has settings of the group.",
+                empty="No broker has settings for the group.",
             ),
         ]
         return View(
@@ -271,7 +271,7 @@ def find(
     counts = Counter(one.client_id for one in connection.connection_set if one.client_id)
     found = [
         Finding(
-            "{count} connections use the client id {client}: they get the same queues and consume messages twice. "
+            "{count} connections use the client id {client}: they are assigned the same queues and consume messages twice. "
             "Give each instance its own id.",
             {"count": count, "client": client},
         )
@@ -294,7 +294,7 @@ def find(
         found.append(
             Finding(
                 "{count} queues have no reader, such as queue {queue} of {topic} at {broker}. "
-                "If this lasts longer than 20 s, check that the members subscribe to the topic and see all its brokers.",
+                "If this lasts longer than 20 s, check that the members subscribe to the topic and can reach all its brokers.",
                 {"count": len(unread), "queue": unread[0].queue, "topic": unread[0].topic, "broker": unread[0].broker},
             )
         )
@@ -325,16 +325,16 @@ def _queue_columns(group: str) -> tuple[Column[QueueRow], ...]:
         Column("broker", "Broker"),
         Column("queue", "Queue", Kind.NUMBER),
         Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet."),
-        Column("delay", "Lag in time", Kind.DURATION, help="How long ago the group's next message was stored."),
+        Column("delay", "Time lag", Kind.DURATION, help="How long ago the group's next message was stored."),
         Column(
             "client",
             "Read by",
             link=lambda row: member_path(group, row.client) if row.client else None,
-            help="The member that reads the queue.",
+            help="The member to which the queue is assigned.",
         ),
-        Column("consumer_offset", "Consumed to", Kind.NUMBER, help="The offset at which the group continues."),
-        Column("broker_offset", "Stored to", Kind.NUMBER, help="The offset of the next message that is stored."),
-        Column("consumed_at", "Last consumed message", Kind.TIME, help="When the message consumed last was stored."),
+        Column("consumer_offset", "Consumer offset", Kind.NUMBER, help="The offset at which the group continues."),
+        Column("broker_offset", "Broker offset", Kind.NUMBER, help="The offset of the next message that is stored."),
+        Column("consumed_at", "Last consumed message", Kind.TIME, help="When the last consumed message was stored."),
     )
 
 
@@ -349,7 +349,7 @@ def _member_columns(group: str) -> tuple[Column[MemberRow], ...]:
         Column("address", "Address"),
         Column("language", "Language"),
         Column("version", "Version"),
-        Column("queues", "Queues", Kind.NUMBER, help="How many queues the member reads."),
+        Column("queues", "Queues", Kind.NUMBER, help="Number of queues assigned to the member."),
         Column("started", "Started", Kind.TIME),
         Column("problem", "Problem"),
     )
@@ -369,12 +369,20 @@ _SETTINGS_COLUMNS: Final[tuple[Column[SettingsRow], ...]] = (
     Column("broker", "Broker"),
     Column("is_enabled", "Enabled", Kind.YES_NO, help="Whether the group may consume."),
     Column("may_broadcast", "Broadcasting allowed", Kind.YES_NO),
-    Column("starts_at_first", "From the first message allowed", Kind.YES_NO),
+    Column("starts_at_first", "Start from the first message allowed", Kind.YES_NO),
     Column("retries", "Retries", Kind.NUMBER, help="How often a message is retried before it becomes a dead letter."),
     Column("retry_queues", "Retry queues", Kind.NUMBER),
-    Column("broker_id", "Broker id", Kind.NUMBER, help="The broker from which members read: 0 is the master."),
-    Column("slow_broker_id", "Broker id when slow", Kind.NUMBER, help="The broker from which members far behind read."),
+    Column("broker_id", "Broker id", Kind.NUMBER, help="The broker that members read from; 0 is the master."),
     Column(
-        "notifies", "Notified of changes", Kind.YES_NO, help="Whether members are notified when members come or go."
+        "slow_broker_id",
+        "Broker id for slow members",
+        Kind.NUMBER,
+        help="The broker that members read from when they are far behind.",
+    ),
+    Column(
+        "notifies",
+        "Notify members of changes",
+        Kind.YES_NO,
+        help="Whether members are notified when others join or leave.",
     ),
 )

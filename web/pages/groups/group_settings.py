@@ -54,7 +54,7 @@ class GroupSettings:
         """Creates a group at all masters. Raises Invalid if it exists, HeadraceError."""
         settings, _ = await self._reads.settings()
         if form.name in settings:
-            raise Invalid(f"the consumer group {form.name} exists", "Change its settings on its page.")
+            raise Invalid(f"the consumer group {form.name} already exists", "Change its settings on its page.")
         await self._reads.cluster.admin.update_group(_config(form.name, form))
         return Outcome("The consumer group was created.", location=path_of("groups", form.name), after=form)
 

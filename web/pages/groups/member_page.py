@@ -22,7 +22,7 @@ class ReadQueueRow(msgspec.Struct, frozen=True):
     """Messages that it has pulled and not consumed yet."""
     cached_mib: int
     is_locked: bool
-    """Whether it holds the queue's lock, which consumers in order need."""
+    """Whether it holds the queue's lock, which orderly consumers need."""
     pulled_at: int
     consumed_at: int
 
@@ -43,14 +43,14 @@ _QUEUE_COLUMNS: Final[tuple[Column[ReadQueueRow], ...]] = (
     Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
     Column("broker", "Broker"),
     Column("queue", "Queue", Kind.NUMBER),
-    Column("commit_offset", "Consumed to", Kind.NUMBER),
+    Column("commit_offset", "Consumer offset", Kind.NUMBER),
     Column("cached", "Cached messages", Kind.NUMBER, help="Messages that the member has pulled and not consumed yet."),
     Column("cached_mib", "Cached MiB", Kind.NUMBER),
     Column(
         "is_locked",
         "Locked",
         Kind.YES_NO,
-        help="Whether the member holds the queue's lock, which consumers in order need.",
+        help="Whether the member holds the queue's lock, which orderly consumers need.",
     ),
     Column("pulled_at", "Last pull", Kind.TIME),
     Column("consumed_at", "Last consumed", Kind.TIME),
@@ -96,9 +96,9 @@ class MemberPage:
                     queues,
                     _QUEUE_COLUMNS,
                     search=("topic", "broker"),
-                    empty="The member reads no queue.",
+                    empty="No queue is assigned to the member.",
                 ),
-                Table("rates", RateRow, rates, _RATE_COLUMNS, empty="The member has consumed nothing."),
+                Table("rates", RateRow, rates, _RATE_COLUMNS, empty="The member has not consumed anything yet."),
             ],
             client,
         )

@@ -51,16 +51,16 @@ class ChangeRow(msgspec.Struct, frozen=True):
 _COLUMNS: Final[tuple[Column[ChangeRow], ...]] = (
     Column("broker", "Broker"),
     Column("queue", "Queue", Kind.NUMBER),
-    Column("stored_offset", "Offset now", Kind.NUMBER),
-    Column("target_offset", "Offset after", Kind.NUMBER),
+    Column("stored_offset", "Current offset", Kind.NUMBER),
+    Column("target_offset", "New offset", Kind.NUMBER),
     Column(
         "skipped",
         "Skipped",
         Kind.NUMBER,
-        help="Messages that the group would not receive; negative: would receive again.",
+        help="Messages that the group would skip; negative: messages that it would receive again.",
     ),
-    Column("min_offset", "First stored", Kind.NUMBER),
-    Column("max_offset", "Stored to", Kind.NUMBER),
+    Column("min_offset", "First offset", Kind.NUMBER),
+    Column("max_offset", "Broker offset", Kind.NUMBER),
 )
 
 
@@ -118,7 +118,10 @@ class Resets:
             if reset.offset is None:
                 raise Invalid("the offset is missing", "Enter the offset at which the group is to continue.")
             if bool(reset.broker) != (reset.queue is not None):
-                raise Invalid("a queue is given by its broker and its number", "Enter both, or neither for all queues.")
+                raise Invalid(
+                    "broker and queue must be entered together",
+                    "Enter both to reset one queue, or neither to reset all.",
+                )
             chosen = [
                 one
                 for one in now

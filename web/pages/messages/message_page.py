@@ -54,7 +54,7 @@ _COLUMNS: Final[tuple[Column[TrackRow], ...]] = (
         Kind.WORD,
         help="Consumed: the group's offset is beyond the message. Its filter may have skipped it.",
     ),
-    Column("offset", "Consumed to", Kind.NUMBER),
+    Column("offset", "Consumer offset", Kind.NUMBER),
     Column("problem", "Problem"),
 )
 

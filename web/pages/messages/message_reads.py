@@ -51,7 +51,10 @@ class MessageReads:
         """A page of a topic's messages, oldest first; `offsets` are those of the page before."""
         queues = sorted(await self.cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic)))
         if not queues:
-            raise Invalid(f"no queue of the topic {topic} may be read", "Give the topic the permission to read (6).")
+            raise Invalid(
+                f"the topic {topic} has no readable queue",
+                "Enable read permission for the topic: 6 (read and write) or 4 (read only).",
+            )
         if offsets is not None and len(offsets) != len(queues):
             raise Invalid("the number of queues has changed", "Search again from the beginning.")
         starts: list[int | Exception] = (

@@ -91,7 +91,7 @@ class MessageSearch:
         begin = parse_time(search.begin) if search.begin else max(0, default_begin)
         end = parse_time(search.end) if search.end else _FOREVER
         if begin > end:
-            raise Invalid("the end is before the beginning", "Exchange the two times.")
+            raise Invalid("the end time is before the start time", "Swap the two times.")
         return begin, end
 
 
