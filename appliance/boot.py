@@ -23,6 +23,7 @@ from appliance.control_requests import ControlRequests
 from appliance.control_server import ControlServer
 from appliance.effective_configuration import BrokerConfiguration, Configuration
 from appliance.errors import PreflightFailed
+from appliance.installed_program import InstalledProgram
 from appliance.log_channel import LogChannel, log_to
 from appliance.role_supervisor import RoleSupervisor, Timeouts
 from appliance.role_table import ROLE_TABLES, ApplianceSettings, RoleTables
@@ -42,6 +43,7 @@ logger = logging.getLogger(__name__)
 def run_appliance(sources: Sources, announce: Announcements, tables: RoleTables = ROLE_TABLES) -> Result:
     """Run until stopped. Raises ApplianceError if it cannot start."""
     started = time.monotonic()
+    program = InstalledProgram()
     configuration = read_configuration(sources)
     process.fill_standard_streams()
     process.hide_files_from_others()
@@ -80,11 +82,12 @@ def run_appliance(sources: Sources, announce: Announcements, tables: RoleTables 
         stack.callback(channel.close)
         log_to(channel, "supervisor", configuration.appliance.log_level)
         logger.info("appliance starting pid=%d data=%s", os.getpid(), paths.data)
-        return _supervise(configuration, announce, tables, groups, _Made(lock, signals, channel), started)
+        return _supervise(configuration, announce, tables, groups, _Made(program, lock, signals, channel), started)
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
+    program: InstalledProgram
     lock: StoreLock
     signals: SignalPipe
     channel: LogChannel
@@ -211,6 +214,7 @@ def _supervise(
             release=lambda: release_all_but(group),
             release_lock=group.release_lock,
             log_as=log_as,
+            check_program=made.program.check,
             orphan_patience_ms=configuration.appliance.role_stop_timeout,
         )
 
@@ -238,6 +242,7 @@ def _supervise(
             release=lambda: release_all_but(None),
             release_lock=lambda: None,
             log_as=log_as,
+            check_program=made.program.check,
             orphan_patience_ms=configuration.appliance.role_stop_timeout,
         ),
         timeouts,

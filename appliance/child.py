@@ -71,12 +71,15 @@ class Inheritance(Generic[C]):
     release_lock: Callable[[], None]
     """Releases the store's lock, in a role that does not write to the store."""
     log_as: Callable[[str], None]
+    check_program: Callable[[], None]
+    """Raises ProgramReplaced if the installed program is no longer the supervisor's."""
     orphan_patience_ms: int
     """How long a role waits for the roles that it outlives after the supervisor has died."""
 
 
 def fork_role(role: Role[C, S], full_name: str, settings: S, inheritance: Inheritance[C]) -> Child:
-    """Fork a process that runs the role. `full_name` is its name in logs. Raises OSError if the system has no room for it."""
+    """Fork a process that runs the role. `full_name` is its name in logs. Raises OSError if the system has no room for it, ProgramReplaced."""
+    inheritance.check_program()
     supervisor_pid = os.getpid()
     reason_fd, reason_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     gate_read_fd, gate_fd = os.pipe2(os.O_CLOEXEC)

@@ -7,6 +7,7 @@
     ├── PreflightFailed       this machine, as it is now, cannot run the appliance (port, folder, lock, memory, space)
     ├── RoleFailedToStart     a role reported why it cannot start
     ├── RoleGivenUp           a role kept dying before it was ready for the first time
+    ├── ProgramReplaced       an upgrade replaced the program while it was running
     └── NotRunning            no supervisor listens on the control socket
 """
 
@@ -43,6 +44,12 @@ class RoleGivenUp(ApplianceError):  # noqa: N818  the design's name
     """A role kept dying before it was ready for the first time, and the supervisor stopped trying."""
 
     exit_code = exit_code.ROLE_KEPT_DYING
+
+
+class ProgramReplaced(ApplianceError):  # noqa: N818  the design's name
+    """An upgrade replaced the program while it was running, and a role must be started. The next start runs the new version."""
+
+    exit_code = exit_code.PROGRAM_REPLACED
 
 
 class NotRunning(ApplianceError):  # noqa: N818  the design's name

@@ -11,3 +11,4 @@ FAILED: Final = 1  # a command failed; `store verify` found something; the appli
 BAD_CONFIGURATION: Final = 2  # also click's exit code for wrong usage
 COULD_NOT_START: Final = 3
 ROLE_KEPT_DYING: Final = 4
+PROGRAM_REPLACED: Final = 5  # service managers start the new version

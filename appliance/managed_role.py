@@ -92,7 +92,7 @@ class ManagedRole(Generic[C, S]):
         return self._child.pid if self._child else None
 
     def fork(self, settings: S) -> None:
-        """Fork its process, which waits at its gate. Raises OSError if the system has no room for it."""
+        """Fork its process, which waits at its gate. Raises OSError if the system has no room for it, ProgramReplaced."""
         self._row.starting()
         self._began_ms = monotonic_ms()
         self._ready_at_ms = None

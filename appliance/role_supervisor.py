@@ -16,7 +16,7 @@ from typing import Any, Final, Generic
 
 from appliance import exit_code
 from appliance.child import Inheritance
-from appliance.errors import ApplianceError, RoleFailedToStart, RoleGivenUp
+from appliance.errors import ApplianceError, ProgramReplaced, RoleFailedToStart, RoleGivenUp
 from appliance.health_watch import Verdict
 from appliance.managed_role import End, ManagedRole, Phase
 from appliance.rates import RateWindow
@@ -280,6 +280,9 @@ class RoleSupervisor(Generic[C, S]):
             if managed.phase is Phase.WAITING and now_ms >= managed.starts_from_ms:
                 try:
                     managed.fork(self._settings())
+                except ProgramReplaced as error:
+                    self._fail(managed, error)
+                    return
                 except OSError as error:
                     if managed.role.is_expendable or managed.role.is_optional or managed.has_run:
                         logger.warning(

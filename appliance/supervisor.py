@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from appliance.broker_group import BrokerGroup, GroupState
 from appliance.child import Inheritance
-from appliance.errors import ApplianceError, PreflightFailed
+from appliance.errors import ApplianceError, PreflightFailed, ProgramReplaced
 from appliance.managed_role import ManagedRole
 from appliance.role_supervisor import RoleSupervisor, Timeouts
 from appliance.service_manager import ServiceManager
@@ -233,8 +233,10 @@ class Supervisor:
                 self._on_failure(group, error)
 
     def _on_failure(self, group: BrokerGroup, error: ApplianceError) -> None:
-        """Handle a broker that cannot start: the others continue, if there are any."""
-        if any(other.state is not GroupState.FAILED and other.error is None for other in self.groups.values()):
+        """Handle a broker that cannot start: the others continue, if there are any and they run the installed program."""
+        if not isinstance(error, ProgramReplaced) and any(
+            other.state is not GroupState.FAILED and other.error is None for other in self.groups.values()
+        ):
             logger.error("broker failed to start broker=%s error=%r", group.name, str(error))
             self._announce.warn(f"{group.name} could not start; the other brokers continue: {error}")
         else:

@@ -15,7 +15,7 @@ headrace = CommandFolder(
     help="""Run and manage a Headrace appliance: a message broker for unmodified RocketMQ 4.x clients.
 
     Exit codes: 0 success; 1 the command failed; 2 invalid usage or configuration; 3 the appliance could not start;
-    4 one of its processes kept crashing before it was ready.""",
+    4 one of its processes kept crashing before it was ready; 5 the program was replaced while it was running.""",
 )
 
 

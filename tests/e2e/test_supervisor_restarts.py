@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from appliance import exit_code
 from appliance.restart_policy import MAX_START_FAILURES
 from support.headrace_process import headrace
 from support.servers import wait_until
@@ -28,6 +29,22 @@ def test_killed_role_restarts_while_others_keep_running(tmp_path: Path) -> None:
         assert [after[role]["restarts"] for role in ("worker", "sink", "logger")] == [1, 1, 1]
         assert after["recover"]["state"] == "ended"
         assert appliance.stop() == 0
+
+
+def test_appliance_ends_when_a_role_must_be_restarted_after_the_program_was_replaced(tmp_path: Path) -> None:
+    record = tmp_path / "headrace_appliance-0.1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("store/errors.py,sha256=a,1")
+    with HeadraceProcess(
+        tmp_path / "data", toy="is-installed", prefix=["env", f"--chdir={tmp_path}"]
+    ).wait_ready() as appliance:
+        worker, sink = appliance.pid_of("worker"), appliance.pid_of("sink")
+        record.write_text("store/errors.py,sha256=b,1")
+        assert (appliance.pid_of("worker"), appliance.pid_of("sink")) == (worker, sink)
+        os.kill(worker, signal.SIGKILL)
+        assert appliance.wait_end() == exit_code.PROGRAM_REPLACED
+        assert "headrace: the installed program was replaced while it was running" in appliance.err
+        assert not psutil.pid_exists(sink)
 
 
 def test_role_that_raises_is_restarted_and_its_traceback_logged(tmp_path: Path) -> None:

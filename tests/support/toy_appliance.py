@@ -11,10 +11,12 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 from appliance import boot
 from appliance.cli import main as cli
 from appliance.effective_configuration import BrokerConfiguration
+from appliance.installed_program import InstalledProgram
 from appliance.role import Role
 from appliance.role_table import ApplianceRole, ApplianceSettings, BrokerRole, RoleTables, _mark_store, _run_logger
 from ipc.publish.recover import RecoverPublisher
@@ -111,6 +113,8 @@ ROLES: tuple[BrokerRole, ...] = (
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for background jobs
+    if scenario == "is-installed":  # in the current folder
+        boot.InstalledProgram = functools.partial(InstalledProgram, Path.cwd())  # type: ignore[attr-defined,assignment]
     sys.argv = ["headrace", "run", *sys.argv[2:]]
     boot.run_appliance = functools.partial(boot.run_appliance, tables=RoleTables(lambda _: OWN_ROLES, lambda _: ROLES))
     cli.main()

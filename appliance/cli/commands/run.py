@@ -62,7 +62,7 @@ def command(
     messages are made durable first.
 
     Exit codes: 0 stopped cleanly; 1 unclean shutdown (the next start recovers the store); 2 invalid configuration; 3 could not
-    start; 4 a role kept crashing before it was ready.
+    start; 4 a role kept crashing before it was ready; 5 an upgrade replaced the program, and a role had to be restarted.
     """
     # What the supervisor needs is imported here, so that --help and mistakes answer at once. It all stays: no collecting.
     gc.disable()

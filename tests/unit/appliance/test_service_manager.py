@@ -1,3 +1,4 @@
+import contextlib
 import os
 import socket
 from collections.abc import Iterator
@@ -38,6 +39,15 @@ def notifier(manager: Manager, **environment: str) -> ServiceManager:
     return ServiceManager({"NOTIFY_SOCKET": manager.address, **environment})
 
 
+def fill(manager: Manager) -> None:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as client,
+        contextlib.suppress(BlockingIOError),
+    ):
+        while True:
+            client.sendto(b"other", manager.address)
+
+
 def report(service_manager: ServiceManager, now_ms: int, status: str = "running", **changes: bool) -> None:
     service_manager.report(now_ms, status, **{"is_healthy": True, "is_changing": False, **changes})
 
@@ -68,6 +78,33 @@ def test_full_socket_does_not_block_the_supervisor(manager: Manager) -> None:
     for _ in range(2_000):  # more than the socket's queue holds
         service_manager.ready()
     assert set(manager.received()) == {"READY=1"}
+
+
+def test_states_that_a_full_socket_refused_are_sent_when_it_has_room(manager: Manager) -> None:
+    service_manager = notifier(manager, WATCHDOG_USEC="3000000", WATCHDOG_PID=str(os.getpid()))
+    fill(manager)
+    service_manager.ready()
+    report(service_manager, 0)
+    assert set(manager.received()) == {"other"}
+    report(service_manager, 250)
+    report(service_manager, 500)
+    assert manager.received() == ["READY=1", "STATUS=running", "WATCHDOG=1"]
+
+
+def test_status_and_watchdog_that_a_full_socket_refused_are_sent_in_the_next_round(manager: Manager) -> None:
+    service_manager = notifier(manager, WATCHDOG_USEC="3000000", WATCHDOG_PID=str(os.getpid()))
+    fill(manager)
+    report(service_manager, 0)
+    assert set(manager.received()) == {"other"}
+    report(service_manager, 250)
+    assert manager.received() == ["STATUS=running", "WATCHDOG=1"]
+
+
+def test_status_of_recovered_roles_is_sent_before_the_next_watchdog(manager: Manager) -> None:
+    service_manager = notifier(manager, WATCHDOG_USEC="3000", WATCHDOG_PID=str(os.getpid()))
+    report(service_manager, 0, "running; silent: broker", is_healthy=False)
+    report(service_manager, 250, "running")
+    assert manager.received() == ["STATUS=running; silent: broker", "STATUS=running", "WATCHDOG=1"]
 
 
 def test_status_is_sent_when_it_changes_and_at_most_once_per_second(manager: Manager) -> None:

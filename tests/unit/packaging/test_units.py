@@ -38,6 +38,7 @@ def test_roles_are_killed_by_the_supervisor_before_systemd_kills_them(unit: dict
 
 def test_start_that_was_refused_for_a_reason_is_not_repeated(unit: dict[str, str]) -> None:
     refused = {exit_code.BAD_CONFIGURATION, exit_code.COULD_NOT_START}
+    assert exit_code.PROGRAM_REPLACED not in refused
     assert {int(code) for code in unit["RestartPreventExitStatus"].split()} == refused
 
 
