@@ -29,6 +29,8 @@ from web.history.history_file import open_history
 from web.history.history_routes import HistoryRoutes
 from web.history.recorder import Recorder
 from web.metrics.metrics_routes import MetricsRoutes
+from web.pages.chart_page import ChartPages
+from web.pages.disks import Disks
 from web.pages.groups.group_pages import GroupPages
 from web.pages.messages.message_pages import MessagePages
 from web.pages.overview import OverviewPages
@@ -105,7 +107,8 @@ def make_console(settings: ConsoleSettings) -> Console:
         *HealthRoutes(sampler, own, settings.cluster.name_server_list).routes(),
         *MetricsRoutes(sampler, settings.folder / "metrics-token").routes(),
         *HistoryRoutes(history).routes(),
-        *OverviewPages(cluster, own).routes(),
+        *OverviewPages(cluster, own, sampler, Disks(cluster, history.read, time.time)).routes(),
+        *ChartPages(history.read, time.time).routes(),
         *TopicPages(cluster).routes(),
         *GroupPages(cluster).routes(),
         *UserPages(users, sessions, audit, limits).routes(),

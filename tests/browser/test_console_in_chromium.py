@@ -1,11 +1,9 @@
 """The console in a real browser: Chromium, without a window."""
 
-import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from headrace.sync import Admin
 from support.appliance import Appliance
@@ -24,26 +22,6 @@ def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
     with Appliance(data, settings=SMALL, console_port=port) as appliance:
         wait_until(lambda: is_up(port), 30, "console")
         yield appliance
-
-
-@pytest.fixture
-def page() -> Iterator[Page]:
-    """A page of a fresh browser. The test fails if it logs an error, asks another host, or opens a dialog."""
-    chromium = shutil.which("chromium")
-    assert chromium is not None, "install Debian's package chromium"
-    arguments = ["--no-sandbox"] if os.getuid() == 0 else []
-    errors: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        page = browser.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
-        page.on("request", lambda one: None if one.url.startswith("http://127.0.0.1:") else errors.append(one.url))
-        page.on("dialog", lambda dialog: (errors.append(dialog.message), dialog.dismiss()))
-        page.set_default_timeout(20_000)
-        yield page
-        browser.close()
-    assert errors == []
 
 
 def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, page: Page) -> None:

@@ -1,5 +1,6 @@
-"""Overview: whether everything works: the appliance's roles, findings about consumer groups, and the cluster's brokers."""
+"""Overview: whether everything works: disks, findings about consumer groups, rates with history, the cluster's brokers and the appliance's roles."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -7,10 +8,16 @@ import msgspec
 
 from headrace.protocol.bodies import ClusterInfo
 from web.cluster.cluster import Cluster
+from web.pages.charts import DURATION, MOST_LINES, NUMBER, RATE, SHARE, Chart, Charts, Line, charts_of
+from web.pages.disks import Disks, weekend_answer
 from web.paths import path_of
 from web.routes import Query, Route, View, Visit
 from web.sampling.own_appliance import OwnAppliance
+from web.sampling.sampler import Sampler
 from web.tables.table import Column, Kind, Table
+
+_SAMPLE_AGE_S: Final = 30.0
+_SAMPLE_TIMEOUT_S: Final = 4.0  # limit: half of the page's deadline; the rest of the page does not need the sample
 
 
 class BrokerRow(msgspec.Struct, frozen=True):
@@ -85,9 +92,11 @@ _FINDING_COLUMNS: Final[tuple[Column[FindingRow], ...]] = (
 class OverviewPages:
     """The start page."""
 
-    def __init__(self, cluster: Cluster, own: OwnAppliance) -> None:
+    def __init__(self, cluster: Cluster, own: OwnAppliance, sampler: Sampler, disks: Disks) -> None:
         self._cluster = cluster
         self._own = own
+        self._sampler = sampler
+        self._disks = disks
 
     def routes(self) -> list[Route]:
         """What it serves."""
@@ -95,7 +104,7 @@ class OverviewPages:
             Query("/", self.show, "Show the state of the cluster and of the appliance.", menu="Dashboard", shortcut="o")
         ]
 
-    async def show(self, _visit: Visit) -> View:
+    async def show(self, visit: Visit) -> View:
         """The state now. What cannot be read is a problem at the top of the page; the rest is shown."""
         problems: list[str] = []
         tables: list[Table[Any]] = []
@@ -115,6 +124,16 @@ class OverviewPages:
         empty = "No broker is registered with the name servers."
         tables.append(Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, enrich=self._add_runtime, empty=empty))
         data: dict[str, Any] = {"is_appliance": self._own.exists, "state": "", "uptime_ms": 0}
+        data["charts"] = _charts(visit, sorted(info.broker_addr_table))
+        try:
+            async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
+                sample = await self._sampler.latest(_SAMPLE_AGE_S)
+                disks = await self._disks.table(sample.brokers)
+        except TimeoutError:
+            disks = await self._disks.table(())
+            problems.append(f"disks: the brokers did not answer within {_SAMPLE_TIMEOUT_S:g} s")
+        data["weekend"] = weekend_answer(disks.rows)
+        tables.append(disks)
         if self._own.exists:
             known, problem = await self._own.read()
             if problem is not None:
@@ -139,6 +158,21 @@ class OverviewPages:
             else _with_runtime(row, answer)
             for row, answer in zip(rows, answers, strict=True)
         ]
+
+
+def _charts(visit: Visit, brokers: Sequence[str]) -> Charts:
+    shown = brokers[:MOST_LINES]
+    return charts_of(
+        visit,
+        Chart("Messages per second", RATE, (Line("cluster.in", "Received"), Line("cluster.out", "Delivered"))),
+        Chart("Messages that groups have not consumed", NUMBER, (Line("cluster.lag", "All groups"),)),
+        Chart("Disk used", SHARE, tuple(Line(f"broker.disk/{name}", name, is_name=True) for name in shown)),
+        Chart(
+            "99 % of messages are stored within",
+            DURATION,
+            tuple(Line(f"broker.p99/{name}", name, is_name=True) for name in shown),
+        ),
+    )
 
 
 def _with_runtime(row: BrokerRow, info: dict[str, str]) -> BrokerRow:

@@ -14,6 +14,7 @@ from web.cluster.cluster import Cluster
 from web.cluster.topic_kinds import DEAD_LETTER, NORMAL, RETRY, SYSTEM, topic_kind
 from web.cluster.topic_reader import TopicReader, lag_of
 from web.errors import Invalid, NotFound
+from web.pages.charts import MOST_LINES, NUMBER, RATE, Chart, Charts, Line, charts_of
 from web.paths import path_of
 from web.routes import Change, Outcome, Query, Route, View, Visit
 from web.tables.table import Choice, Column, Kind, Table
@@ -247,6 +248,7 @@ class TopicPages:
             "brokers_with_topic": sorted(own),
             "is_sendable": topic not in names.FORBIDDEN_TO_SEND and kind != DEAD_LETTER,
             "is_changeable": kind != SYSTEM,
+            "charts": _charts(visit, topic, groups),
         }
         tables: list[Table[Any]] = [
             Table("queues", QueueRow, queues, _QUEUE_COLUMNS, empty="The topic has no queues."),
@@ -367,6 +369,23 @@ class TopicPages:
             await self._cluster.admin.update_topic(config, broker=masters[broker] if broker else None)
         except ConfigError as error:
             raise Invalid(str(error)) from error
+
+
+def _charts(visit: Visit, topic: str, groups: Sequence[TopicGroupRow]) -> Charts:
+    furthest = sorted(groups, key=lambda row: -row.lag)[:MOST_LINES]
+    return charts_of(
+        visit,
+        Chart(
+            "Messages per second",
+            RATE,
+            (Line(f"topic.in/{topic}", "Received"), Line(f"topic.out/{topic}", "Delivered")),
+        ),
+        Chart(
+            "Lag of the topic's groups, over all their topics",
+            NUMBER,
+            tuple(Line(f"group.lag/{row.group}", row.group, is_name=True) for row in furthest),
+        ),
+    )
 
 
 def _row(topic: str, system: frozenset[str], configs: Mapping[str, TopicConfig]) -> TopicRow:

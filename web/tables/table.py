@@ -23,6 +23,8 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 DEFAULT_SIZE: Final = 50
 SIZES: Final = (25, 50, 100, 250)
+_OWN: Final = ("sort", "filter", "page", "size")
+_EXPORT: Final = frozenset({"format", "table"})
 _BATCH: Final = 250  # limit: rows that an export enriches at a time
 
 
@@ -85,6 +87,8 @@ class Selection:
     choices: Mapping[str, str] = field(default_factory=dict)
     page: int = 1
     size: int = DEFAULT_SIZE
+    others: Mapping[str, str] = field(default_factory=dict)
+    """The arguments of the rest of the page, such as what was searched for: links of the table keep them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class Table(Generic[R]):
         if key and key not in sortable:
             raise Invalid(f"the table {self.name} cannot be sorted by {key[:80]!r}", "Choose one of its columns.")
         choices = {choice.key: _chosen(choice, arguments.get(f"{prefix}{choice.key}")) for choice in self.choices}
+        own = {f"{prefix}{key}" for key in (*_OWN, *choices)}
         return Selection(
             key,
             is_descending,
@@ -130,6 +135,7 @@ class Table(Generic[R]):
             choices,
             _number(arguments.get(f"{prefix}page", "1"), "page", 1_000_000),
             _number(arguments.get(f"{prefix}size", str(DEFAULT_SIZE)), "size", SIZES[-1]),
+            {key: value for key, value in arguments.items() if value and key not in own | _EXPORT},
         )
 
     def _filtered(self, selection: Selection) -> list[R]:
@@ -205,7 +211,7 @@ class TableView(Generic[R]):
         ]
 
     def arguments(self, **changes: str | int) -> dict[str, str]:
-        """The arguments of an address that selects the same with changes; defaults are left out."""
+        """The arguments of an address that selects the same with changes, and the rest of the page; defaults are left out."""
         now = self.selection
         sort = f"{'-' if now.is_descending else ''}{now.sort}"
         values: dict[str, str | int] = {
@@ -218,7 +224,10 @@ class TableView(Generic[R]):
         values.update(changes)
         defaults: dict[str, str | int] = {"sort": self.table.sort, "filter": "", "page": 1, "size": DEFAULT_SIZE}
         defaults.update((choice.key, choice.values[0][0]) for choice in self.table.choices)
-        return {f"{self.prefix}{key}": str(value) for key, value in values.items() if str(value) != str(defaults[key])}
+        chosen = {
+            f"{self.prefix}{key}": str(value) for key, value in values.items() if str(value) != str(defaults[key])
+        }
+        return {**now.others, **chosen}
 
     def sorted_by(self, column: Column[Any]) -> dict[str, str]:
         """The arguments that sort by a column, or turn the order round if it is sorted by it already."""

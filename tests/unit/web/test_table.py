@@ -116,7 +116,7 @@ def test_second_click_on_a_heading_turns_the_order_round() -> None:
 def test_arguments_of_the_second_table_of_a_page_have_its_name_as_prefix() -> None:
     view = table().select({"things.sort": "-size", "sort": "name"}, "things.")
     assert view.selection.sort == "size"
-    assert view.arguments() == {"things.sort": "-size"}
+    assert view.arguments() == {"sort": "name", "things.sort": "-size"}
 
 
 def test_csv_quotes_texts_and_disarms_formulas() -> None:
@@ -132,3 +132,18 @@ def test_json_lines_have_one_object_a_line() -> None:
         {"name": "a\nb", "size": 1, "kind": "a", "extra": ""},
         {"name": "c", "size": None, "kind": "a", "extra": ""},
     ]
+
+
+def test_links_of_a_table_keep_what_the_rest_of_the_page_shows() -> None:
+    given = {
+        "sort": "-size",
+        "topic": "Orders",
+        "range": "7d",
+        "other.page": "2",
+        "format": "csv",
+        "table": "x",
+        "q": "",
+    }
+    kept = {"topic": "Orders", "range": "7d", "other.page": "2"}
+    assert table().select(given).arguments(page=3) == {**kept, "sort": "-size", "page": "3"}
+    assert table().select(given, "other.").arguments() == {"topic": "Orders", "range": "7d", "sort": "-size"}

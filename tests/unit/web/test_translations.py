@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import Formatter
 
@@ -11,6 +11,13 @@ import pytest
 from web.translations import catalogue, choose_language, translator
 
 WEB = Path(__file__).resolve().parents[3] / "web"
+TEXTS: dict[str, Callable[[ast.Call], list[ast.expr]]] = {
+    "Column": lambda call: call.args[1:2],
+    "View": lambda call: call.args[:1],
+    "Outcome": lambda call: call.args[:1],
+    "Chart": lambda call: call.args[:1],
+    "Line": lambda call: [] if any(word.arg == "is_name" for word in call.keywords) else call.args[1:2],
+}
 
 
 def texts_of_templates() -> Iterator[str]:
@@ -23,9 +30,7 @@ def texts_of_pages() -> Iterator[str]:
     for path in (WEB / "pages").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                given = {"Column": node.args[1:2], "View": node.args[:1], "Outcome": node.args[:1]}.get(
-                    node.func.id, []
-                )
+                given = TEXTS.get(node.func.id, lambda _: [])(node)
                 named = [word.value for word in node.keywords if word.arg in {"empty", "help", "menu"}]
                 yield from (
                     one.value

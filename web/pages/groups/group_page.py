@@ -12,6 +12,7 @@ from headrace.model.message_queue import MessageQueue
 from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
 from headrace.protocol.version import version_text
 from web.errors import NotFound
+from web.pages.charts import DURATION, NUMBER, RATE, Chart, Line, charts_of
 from web.pages.groups.group_list import MODES, OFFLINE, ONLINE
 from web.pages.groups.group_reads import GroupReads, Settings
 from web.pages.groups.group_settings import form_of
@@ -142,7 +143,19 @@ class GroupPage:
         return View(
             "Consumer group",
             "groups/group.html",
-            {"group": group, "summary": summary, "findings": findings, "form": form_of(own)},
+            {
+                "group": group,
+                "summary": summary,
+                "findings": findings,
+                "form": form_of(own),
+                "charts": charts_of(
+                    visit,
+                    Chart("Lag", NUMBER, (Line(f"group.lag/{group}", "Messages not consumed"),)),
+                    Chart("Time lag", DURATION, (Line(f"group.time/{group}", "Time lag"),)),
+                    Chart("Messages per second", RATE, (Line(f"group.out/{group}", "Delivered"),)),
+                    Chart("Dead letters", NUMBER, (Line(f"group.dead/{group}", "Dead letters"),)),
+                ),
+            },
             tables,
             group,
             [*problems, *silent, *late],

@@ -1,0 +1,75 @@
+"""Charts of the history in Chromium, with a history that a test has written."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from support.console import PASSWORD, RunningConsole
+from web.history.history_file import HistoryFile
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    """A console whose cluster does not answer: what charts show is in its history."""
+    folder = tmp_path_factory.mktemp("charts")
+    now = time.time()
+    history = HistoryFile(folder / "history.db")
+    for ago in range(2_000, 0, -10):
+        if not 800 < ago < 1_200:
+            history.add(now - ago, {"cluster.in": 100.0 + ago, "cluster.out": 50.0})
+    history.close()
+    with RunningConsole(folder) as console:
+        console.administrator()
+        yield console
+
+
+def log_in(page: Page, console: RunningConsole, path: str) -> None:
+    page.goto(f"http://127.0.0.1:{console.port}{path}")
+    page.get_by_label("User name").fill("admin")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+
+
+def test_chart_shows_the_history_its_range_and_its_values_at_the_keyboard(console: RunningConsole, page: Page) -> None:
+    log_in(page, console, "/charts?series=cluster.in,cluster.out,never.recorded&unit=rate")
+    chart = page.locator("[data-chart]")
+    expect(chart.locator("canvas")).to_be_visible()
+    expect(chart.get_by_role("listitem").nth(1)).to_contain_text("(now; highest 50)")
+    expect(chart.get_by_role("listitem").nth(2)).to_have_text("never.recorded – (now; highest –)")
+    plot = chart.get_by_role("img")
+    plot.focus()
+    for _ in range(40):  # 400 s back, where the history has values however slow this machine is
+        page.keyboard.press("ArrowLeft")
+    expect(chart.get_by_role("listitem").nth(1)).not_to_contain_text("now")
+    expect(chart.get_by_role("listitem").nth(1)).to_contain_text("50 (")
+    assert "cluster.out: 50 (" in (plot.get_attribute("aria-label") or "")
+
+    page.get_by_role("link", name="6 hours").click()
+    expect(page.get_by_role("link", name="6 hours")).to_have_attribute("aria-current", "true")
+    assert page.url.endswith("range=6h")
+    expect(chart.locator("canvas")).to_be_visible()
+    page.get_by_role("link", name="Series").click()  # sorting keeps the chart
+    expect(page.get_by_role("link", name="6 hours")).to_have_attribute("aria-current", "true")
+
+
+def test_chart_is_drawn_anew_for_the_other_theme_and_width(console: RunningConsole, page: Page) -> None:
+    log_in(page, console, "/charts?series=cluster.in&unit=rate")
+    canvas = page.locator("[data-chart] canvas")
+    expect(canvas).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="cluster.in")).to_contain_text("highest")
+    pixels = "canvas => canvas.toDataURL()"
+    light = canvas.evaluate(pixels)
+    page.get_by_role("button", name="Switch between light and dark").click()
+    page.wait_for_function("before => document.querySelector('[data-chart] canvas').toDataURL() !== before", arg=light)
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.wait_for_function("document.querySelector('[data-chart] canvas').clientWidth < 390")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_series_without_figures_says_so(console: RunningConsole, page: Page) -> None:
+    log_in(page, console, "/charts?series=never.recorded&unit=number")
+    expect(page.locator("[data-chart] .state")).to_have_text("There are no figures of this time yet.")

@@ -1,0 +1,108 @@
+"""Whether the disks last the weekend."""
+
+import asyncio
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from headrace import RequestTimeout
+from headrace.client.settings import ClientConfig
+from web.cluster.cluster import Cluster
+from web.history.disk_forecast import DiskForecast
+from web.history.history_file import Chart
+from web.pages.disks import DiskRow, Disks, disk_row, weekend_answer, weekend_end
+from web.sampling.sample import BrokerSample
+
+GIB = 1 << 30
+DAY = 86_400.0
+FRIDAY = dt.datetime(2026, 11, 20, 15, tzinfo=dt.UTC).timestamp()
+RUNTIME = {
+    "commitLogDirCapacity": "Total : 100.0 GiB, Free : 60.0 GiB.",
+    "commitLogDiskRatio": "0.4",
+    "commitLogMinOffset": "0",
+    "commitLogMaxOffset": str(30 * GIB),
+    "earliestMessageTimeStamp": str(int((FRIDAY - 3600) * 1000)),
+}
+BROKER = BrokerSample("C", "broker-a", 0, "h:1", runtime=RUNTIME)
+
+
+class Answers:
+    """Stands for the Admin."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.failure: Exception | None = None
+
+    async def broker_config(self, _address: str) -> dict[str, str]:
+        self.asked += 1
+        if self.failure is not None:
+            raise self.failure
+        return {"fileReservedTime": "72"}
+
+
+def table_rows(answers: Answers, rate: float, pages: int = 1) -> list[DiskRow]:
+    """The rows of the table, for a log that grows by so many bytes a second."""
+
+    def read(names: list[str], _begin_s: float, _end_s: float, _now_s: float) -> Chart:
+        return Chart(600, [0, 600, 1200], {names[0]: [0.0, 600 * rate, 1200 * rate]})
+
+    async def main() -> list[DiskRow]:
+        cluster = Cluster(ClientConfig("127.0.0.1:1"))
+        stand_in: Any = answers
+        cluster.admin = stand_in
+        disks = Disks(cluster, read, lambda: FRIDAY)
+        for _ in range(pages):
+            table = await disks.table([BROKER, BrokerSample("C", "broker-b", 0, "h:2", problem="down")])
+        return list(table.rows)
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(("day", "monday"), [(20, 23), (22, 23), (23, 30), (24, 30)])
+def test_weekend_ends_on_the_next_monday(day: int, monday: int) -> None:
+    now = dt.datetime(2026, 11, day, 15, tzinfo=dt.UTC).timestamp()
+    assert weekend_end(now) == dt.datetime(2026, 11, monday, tzinfo=dt.UTC).timestamp()
+
+
+def test_disk_with_few_writes_lasts_the_weekend() -> None:
+    [row] = table_rows(Answers(), rate=1000.0)
+    assert (row.broker, row.lasts_weekend, row.refuses_at, row.used_percent, row.free) == (
+        "broker-a",
+        "yes",
+        0,
+        40.0,
+        60 * GIB,
+    )
+    assert weekend_answer([row])["answer"] == "yes"
+
+
+def test_disk_with_many_writes_is_full_at_a_time_before_monday() -> None:
+    [row] = table_rows(Answers(), rate=50 * GIB / DAY)
+    assert row.lasts_weekend == "no"
+    assert row.refuses_at is not None
+    assert FRIDAY < row.refuses_at / 1000 < weekend_end(FRIDAY)
+    later = DiskRow("broker-b", 1.0, 1, "no", row.refuses_at + 1, 100.0)
+    assert weekend_answer([later, row]) == {"answer": "no", "broker": "broker-a", "refuses_at": row.refuses_at}
+
+
+def test_forecast_that_is_impossible_is_unknown_with_its_reason() -> None:
+    row = disk_row(BROKER, None, FRIDAY)
+    assert (row.lasts_weekend, row.refuses_at, row.note) == (
+        "unknown",
+        None,
+        "The forecast needs 10 minutes of history.",
+    )
+    answers = Answers()
+    answers.failure = RequestTimeout("broker-a did not answer")
+    [row] = table_rows(answers, rate=1.0)
+    assert (row.lasts_weekend, row.note) == ("unknown", "broker-a did not answer")
+    good = disk_row(BROKER, DiskForecast(((0.0, 0.4), (1.0, 0.5))), FRIDAY)
+    assert weekend_answer([good, row])["answer"] == "unknown"
+    assert weekend_answer([])["answer"] == "unknown"
+
+
+def test_pages_share_a_forecast() -> None:
+    answers = Answers()
+    table_rows(answers, rate=1.0, pages=5)
+    assert answers.asked == 1

@@ -1,0 +1,106 @@
+"""Disks of the brokers: does each last the weekend? The forecast is that of `web.history.disk_outlook`."""
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from headrace import Admin
+from web.cluster.cluster import Cluster
+from web.history.disk_forecast import DiskForecast
+from web.history.disk_outlook import REFUSES, ReadChart, disk_outlook
+from web.sampling.sample import BrokerSample, disk_sizes
+from web.tables.table import Column, Kind, Table
+
+_FRESH_S: Final = 60.0
+YES, NO, UNKNOWN = "yes", "no", "unknown"
+
+
+class DiskRow(msgspec.Struct, frozen=True):
+    """The disk of one broker. Shares are percents of the file system that has the CommitLog."""
+
+    broker: str
+    used_percent: float | None
+    free: int | None
+    """Bytes."""
+    lasts_weekend: str
+    """`yes`, `no` or `unknown`."""
+    refuses_at: int | None
+    """From when on messages are refused, ms since 1970; 0: never, None: unknown."""
+    peak_percent: float | None
+    """The highest use that is forecast."""
+    note: str = ""
+    """Why there is no forecast."""
+
+
+DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
+    Column("broker", "Broker"),
+    Column(
+        "lasts_weekend", "Lasts the weekend", is_word=True, help="Until Monday 0:00 UTC, at the present rate of writes."
+    ),
+    Column(
+        "refuses_at",
+        "Refuses messages from",
+        Kind.TIME,
+        help="When the disk is 90 % full, at the present rate of writes.",
+    ),
+    Column("used_percent", "Disk used (%)", Kind.RATE, help="Usage of the file system that holds the CommitLog."),
+    Column("free", "Free", Kind.BYTES),
+    Column("peak_percent", "Most that is forecast (%)", Kind.RATE, help="Messages expire after fileReservedTime."),
+    Column("note", "Note", is_word=True, is_shown_if_any=True),
+)
+
+
+class Disks:
+    """Forecasts, each computed once a minute, however many pages ask."""
+
+    def __init__(self, cluster: Cluster, read_chart: ReadChart, now_s: Callable[[], float]) -> None:
+        self._cluster = cluster
+        self._read_chart = read_chart
+        self._now_s = now_s
+
+    async def table(self, brokers: Sequence[BrokerSample]) -> Table[DiskRow]:
+        """The disks of the brokers that answered."""
+        answering = [broker for broker in brokers if broker.problem is None]
+        outlooks = await self._cluster.map(self._outlook, answering)
+        rows = [disk_row(broker, outlook, self._now_s()) for broker, outlook in zip(answering, outlooks, strict=True)]
+        return Table("disks", DiskRow, rows, DISK_COLUMNS, empty="No broker has reported its disk yet.")
+
+    async def _outlook(self, broker: BrokerSample) -> DiskForecast | None:
+        async def fetch(admin: Admin) -> DiskForecast | None:
+            config = await admin.broker_config(broker.address)
+            return await asyncio.to_thread(disk_outlook, broker, config, self._read_chart, self._now_s())
+
+        return await self._cluster.read(("disk outlook", broker.key), fetch, _FRESH_S)
+
+
+def disk_row(broker: BrokerSample, outlook: DiskForecast | Exception | None, now_s: float) -> DiskRow:
+    """The row of a broker's disk."""
+    ratio, sizes = broker.number("commitLogDiskRatio"), disk_sizes(broker.runtime)
+    used = None if ratio is None else ratio * 100
+    free = None if sizes is None else sizes[1]
+    if not isinstance(outlook, DiskForecast):
+        note = str(outlook) if outlook is not None else "The forecast needs 10 minutes of history."
+        return DiskRow(broker.key, used, free, UNKNOWN, None, None, note)
+    reached_s = outlook.reaches(REFUSES)
+    lasts = outlook.lasts(weekend_end(now_s) - now_s, REFUSES)
+    refuses_at = 0 if reached_s is None else int((now_s + reached_s) * 1000)
+    return DiskRow(broker.key, used, free, YES if lasts else NO, refuses_at, outlook.peak * 100)
+
+
+def weekend_answer(rows: Sequence[DiskRow]) -> Mapping[str, Any]:
+    """Whether all disks last the weekend: `yes`, `no` with the broker whose disk is full first, or `unknown`."""
+    short = [row for row in rows if row.lasts_weekend == NO]
+    if short:
+        first = min(short, key=lambda row: row.refuses_at or 0)
+        return {"answer": NO, "broker": first.broker, "refuses_at": first.refuses_at}
+    is_known = bool(rows) and all(row.lasts_weekend == YES for row in rows)
+    return {"answer": YES if is_known else UNKNOWN, "broker": "", "refuses_at": 0}
+
+
+def weekend_end(now_s: float) -> float:
+    """The next Monday, 0:00 UTC."""
+    today = dt.datetime.fromtimestamp(now_s, dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return (today + dt.timedelta(days=7 - today.weekday())).timestamp()
