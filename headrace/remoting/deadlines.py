@@ -27,6 +27,8 @@ async def wait_in_time(task: asyncio.Future[Any], timeout_s: float) -> float | N
     Time in which the loop was busy with something else does not count. To exclude it, the wait is divided into parts, and each part counts for at
     most its nominal length. Comparing the clock with the deadline alone is not enough: a busy loop, such as during the first steps of ten
     thousand sends, may reach a deadline in time by chance.
+
+    If the task is done, at least one part is left: what follows must not fail because the loop was busy before.
     """
     loop = asyncio.get_running_loop()
     share_s = timeout_s / PARTS
@@ -34,7 +36,7 @@ async def wait_in_time(task: asyncio.Future[Any], timeout_s: float) -> float | N
         start = loop.time()
         done, _ = await asyncio.wait([task], timeout=max(share_s, 0))
         if done:
-            return timeout_s - number * share_s - min(loop.time() - start, share_s)
+            return max(timeout_s - number * share_s - (loop.time() - start), share_s)
     return None
 
 

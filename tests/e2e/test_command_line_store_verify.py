@@ -37,7 +37,7 @@ def test_verify_reports_the_position_of_a_damaged_byte(tmp_path: Path) -> None:
     said = headrace("store", "verify", *sizes("plain"), store)
     assert said.returncode == 1
     assert str(record["offset"]) in said.stdout
-    assert "findings" in said.stdout.splitlines()[-1]
+    assert "1 problem" in said.stdout.splitlines()[-1]
     assert path.read_bytes() == before
 
 

@@ -156,6 +156,25 @@ def test_time_of_a_loop_that_is_busy_as_a_whole_does_not_count() -> None:
     asyncio.run(main())
 
 
+def test_task_done_in_time_leaves_time_for_what_follows_although_the_loop_was_busy() -> None:
+    async def wait_while_busy(turns: int) -> float | None:
+        answer = asyncio.get_running_loop().create_future()
+
+        async def work() -> None:
+            for _ in range(turns):
+                time.sleep(0.003)  # noqa: ASYNC251 - the loop is to be busy
+                await asyncio.sleep(0)
+            answer.set_result(None)
+
+        working = asyncio.create_task(work())
+        left = await wait_in_time(answer, 0.01)
+        await working
+        return left
+
+    left = [asyncio.run(wait_while_busy(turns)) for turns in range(1, 12)]
+    assert all(each is None or each >= 0.0025 for each in left), left
+
+
 def test_wait_in_time_returns_the_remaining_time_or_none() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
