@@ -110,7 +110,7 @@ def _take_lock(configuration: Configuration) -> StoreLock:
         return StoreLock.take(path)
     except StoreLocked as error:
         raise PreflightFailed(
-            f"data folder {configuration.paths.data} is in use by a running appliance (pids {_pids(error)}); "
+            f"data folder {configuration.paths.data} is in use by a running appliance ({_pids(error)}); "
             f"stop it with: headrace stop --data {configuration.paths.data}"
         ) from error
     except OSError as error:
@@ -124,7 +124,8 @@ def _take_stores(configuration: Configuration, groups: Sequence[BrokerGroup], an
 
     Raises PreflightFailed if no broker can lock its store.
     """
-    deadline = time.monotonic() + configuration.appliance.store_lock_wait / 1000
+    lock_wait_s = configuration.appliance.store_lock_wait / 1000
+    deadline = time.monotonic() + lock_wait_s
     announced: set[str] = set()
     for group in groups:
 
@@ -135,12 +136,14 @@ def _take_stores(configuration: Configuration, groups: Sequence[BrokerGroup], an
                 except StoreLocked as error:
                     if time.monotonic() >= deadline:
                         raise PreflightFailed(
-                            f"data folder {group.configuration.paths.folder} is in use: pids {_pids(error)} "
-                            f"hold {error.path}; stop them, then start again"
+                            f"data folder {group.configuration.paths.folder} is in use: {error.path} is locked by {_pids(error)}; "
+                            "stop these processes, then start again"
                         ) from error
                     if group.name not in announced:
                         announced.add(group.name)
-                        announce.warn(f"waiting for pids {_pids(error)} to release the store (storeLockWait)")
+                        announce.warn(
+                            f"waiting for {_pids(error)} to release the store, at most {lock_wait_s:g} s (storeLockWait)"
+                        )
                     time.sleep(_LOCK_RETRY_S)
                 else:
                     for warning in warnings:
@@ -164,7 +167,9 @@ def _try_group(
 
 
 def _pids(error: StoreLocked) -> str:
-    return ", ".join(map(str, error.pids)) or "unknown"
+    if not error.pids:
+        return "another process"
+    return f"pid{'s' if len(error.pids) > 1 else ''} {', '.join(map(str, error.pids))}"
 
 
 def _supervise(

@@ -57,7 +57,7 @@ class End:
 
     def __str__(self) -> str:
         """For people: the reason if there is one, else the code or the name of the signal."""
-        how = f"ended by {_signal_name(-self.code)}" if self.code < 0 else f"ended with exit code {self.code}"
+        how = f"killed by {_signal_name(-self.code)}" if self.code < 0 else f"exited with code {self.code}"
         return f"{how} ({self.reason})" if self.reason else how
 
 

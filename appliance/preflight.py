@@ -66,7 +66,9 @@ def _about_folder(folder: str, error: OSError) -> str:
         case errno.EACCES | errno.EPERM:
             return f"data folder: {folder} is not writable by user {os.geteuid()}; change its owner, or choose another folder with --data"
         case _:
-            return f"data folder: {folder}: {error.strerror}"
+            return (
+                f"data folder: cannot create or write to {folder}: {error.strerror}; choose another folder with --data"
+            )
 
 
 def check_space(commit_log: Path, file_size_bytes: int) -> list[str]:
@@ -107,9 +109,8 @@ def check_ports(host: str, ports: Mapping[int, str]) -> None:
                     f"cannot listen on {host}:{port} ({what}): {error.strerror}; check --host"
                 ) from error
     if taken:
-        raise PreflightFailed(
-            f"{', '.join(taken)}; stop that program, or choose other ports with --port and --nameserver-port"
-        )
+        cure = "stop that program" if len(taken) == 1 else "stop the programs that use these ports"
+        raise PreflightFailed(f"{', '.join(taken)}; {cure}, or choose other ports with --port and --nameserver-port")
 
 
 def _bind(host: str, port: int) -> None:

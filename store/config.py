@@ -229,7 +229,7 @@ class StoreConfig:
         }
         for key, (value, allowed) in choices.items():
             if value not in allowed:
-                raise BadStoreConfig(f"{key}={value}: expected {' or '.join(allowed)}")
+                raise BadStoreConfig(f"{key}={value}: expected {', '.join(allowed[:-1])} or {allowed[-1]}")
         largest_record = self.effective_max_message_size + RECORD_MARGIN
         if self.mapped_file_size_commit_log < largest_record + BLANK_MIN_SIZE:
             # compat: RocketMQ would acknowledge a message that fits in no file, and drop it.

@@ -36,6 +36,10 @@ def folder_of(data: str, broker: str | None, home: str | None, plain_file: str) 
         store_of(data, None)  # refuses to choose between several brokers
     folder = Path(home if home is not None else paths_of(data).broker(broker or "").folder)
     if not folder.is_dir():
+        if home is None and broker is not None and folder.parent.is_dir():
+            raise ApplianceError(
+                f"{folder.parent} has no broker {broker}; check --broker, or omit it if DIR has one broker"
+            )
         raise ApplianceError(
             f"{folder}: no such folder; give the data folder with --data DIR or rocketmqHome with --home DIR"
         )

@@ -21,7 +21,7 @@ def ask_supervisor(data: str, request: dict[str, Any], timeout_s: float) -> dict
         answer = ask(paths.control_socket, request, timeout_s)
     except NobodyListens as error:
         raise NotRunning(
-            f"no appliance is running on {paths.data}; start it with: headrace run --data {paths.data}"
+            f"no appliance is running on {paths.data}; check --data, or start one with: headrace run --data {paths.data}"
         ) from error
     except IpcError as error:
         raise ApplianceError(str(error)) from error

@@ -37,7 +37,7 @@ def test_signal_stops_all_roles_in_order_and_leaves_nothing_behind(tmp_path: Pat
         assert appliance.wait_end() == 0
         assert appliance.out.splitlines()[-1] == "headrace: stopped"
         assert appliance.err == ""
-        assert re.findall(r"role ended role=(\w+) how='ended with exit code 0'", appliance.log) == [
+        assert re.findall(r"role exited role=(\w+) how='exited with code 0'", appliance.log) == [
             "recover",
             "worker",
             "sink",
@@ -55,7 +55,7 @@ def test_signal_to_all_processes_is_handled_by_the_supervisor_only(tmp_path: Pat
         assert appliance.wait_end() == 0
         assert appliance.out.splitlines()[-1] == "headrace: stopped"
         assert appliance.err == ""
-        assert re.findall(r"role ended role=(\w+) how='ended with exit code 0'", appliance.log) == [
+        assert re.findall(r"role exited role=(\w+) how='exited with code 0'", appliance.log) == [
             "recover",
             "worker",
             "sink",
@@ -158,7 +158,7 @@ def test_next_start_waits_for_draining_children(tmp_path: Path) -> None:
         try:
             with HeadraceProcess(data, toy="ok") as second:
                 wait_until(
-                    lambda: f"waiting for pids {worker} to release the store" in second.err, 60, "it says that it waits"
+                    lambda: f"waiting for pid {worker} to release the store" in second.err, 60, "it says that it waits"
                 )
                 os.kill(worker, signal.SIGKILL)
                 second.wait_ready()
@@ -178,7 +178,7 @@ def test_wait_for_the_store_times_out_and_names_the_pids(tmp_path: Path) -> None
         try:
             with HeadraceProcess(data, "--set", "storeLockWait=300", toy="ok") as second:
                 assert second.wait_end() == 3
-                assert f"is in use: pids {worker} hold {data}/store/lock" in second.err
+                assert f"is in use: {data}/store/lock is locked by pid {worker}; " in second.err
         finally:
             for child in children:
                 if child.is_running():
@@ -192,7 +192,7 @@ def test_wait_for_the_store_can_be_interrupted(tmp_path: Path) -> None:
         first.process.kill()
         try:
             with HeadraceProcess(data, toy="ok") as second:
-                wait_until(lambda: "waiting for pids" in second.err, 60, "it says that it waits")
+                wait_until(lambda: "waiting for pid" in second.err, 60, "it says that it waits")
                 second.process.send_signal(signal.SIGINT)
                 assert second.wait_end() == 1
                 assert second.err.endswith("headrace: interrupted\n")

@@ -65,7 +65,7 @@ def test_tls_init_writes_private_files_and_never_overwrites(files: Path) -> None
 def test_tls_init_refuses_invalid_host_names(tmp_path: Path) -> None:
     done = headrace("tls", "init", tmp_path / "new", "--host", "größe.example")
     assert done.returncode != 0
-    assert "invalid name in --host or --client" in done.stderr
+    assert "expected a host name or an IP address" in done.stderr
 
 
 def test_enforcing_appliance_serves_verified_clients_on_all_ports(enforcing: Appliance, files: Path) -> None:

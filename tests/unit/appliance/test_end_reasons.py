@@ -26,10 +26,10 @@ def test_error_is_summarised_in_one_clear_line(error: Exception, expected: str) 
 @pytest.mark.parametrize(
     ("code", "reason", "expected"),
     [
-        (0, "", "ended with exit code 0"),
-        (3, "no room", "ended with exit code 3 (no room)"),
-        (-signal.SIGKILL, "", "ended by SIGKILL"),
-        (-(signal.SIGRTMIN + 1), "", "ended by signal 35"),
+        (0, "", "exited with code 0"),
+        (3, "no room", "exited with code 3 (no room)"),
+        (-signal.SIGKILL, "", "killed by SIGKILL"),
+        (-(signal.SIGRTMIN + 1), "", "killed by signal 35"),
     ],
 )
 def test_exit_is_described_by_code_or_signal(code: int, reason: str, expected: str) -> None:

@@ -9,6 +9,8 @@ from appliance.cli.acl_files import errors_as_lines, files_options, folder_of
 from appliance.errors import ApplianceError
 from broker.access.acl_editor import AccountChange, AclEditor
 from broker.access.acl_file import MIN_KEY_LENGTH
+from broker.access.address_pattern import parse_pattern
+from broker.access.errors import BadAddressPattern
 from broker.access.permission import WORDS
 
 _WORD = click.Choice(list(WORDS), case_sensitive=False)
@@ -59,6 +61,11 @@ def command(
 
     PERMISSION is PUB, SUB, PUB|SUB or DENY.
     """
+    for flag, entries in (("--topic", topics), ("--group", groups)):
+        for entry in entries:
+            _check_entry(flag, entry)
+    if white_address is not None:
+        _check_pattern(white_address)
     folder = folder_of(data, broker, home, plain_file)
     if secret == "-":  # noqa: S105  standard input
         secret = sys.stdin.readline().rstrip("\n")
@@ -82,3 +89,18 @@ def command(
     print(f"{account} {'added to' if old is None else 'changed in'} {path}")
     if generated is not None:
         print(f"secret key: {generated}")
+
+
+def _check_entry(flag: str, entry: str) -> None:
+    name, _, word = entry.partition("=")
+    if not name.strip() or word.strip() not in WORDS:
+        raise ApplianceError(f"{flag} {entry}: expected NAME=PERMISSION, such as Orders=PUB|SUB")
+
+
+def _check_pattern(text: str) -> None:
+    try:
+        parse_pattern(text)
+    except BadAddressPattern:
+        raise ApplianceError(
+            f"--white-address {text}: expected an address or a pattern, such as 10.1.2.3, 10.1.2.* or 10.1.2.{{3,4}}"
+        ) from None

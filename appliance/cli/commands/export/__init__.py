@@ -16,7 +16,7 @@ class _ExportCommands(CommandFolder):
 command = _ExportCommands(
     __name__,
     name="export",
-    help="""Export the CommitLog of Headrace or of Apache RocketMQ 4.x and 5.x to Parquet, Iceberg or Delta.
+    help="""Export the CommitLog to Parquet, Iceberg or Delta.
 
-    `headrace export SOURCE TARGET` is short for `headrace export run SOURCE TARGET`.""",
+    Reads stores of Headrace and of Apache RocketMQ 4.x and 5.x. `headrace export SOURCE TARGET` is short for `headrace export run SOURCE TARGET`.""",
 )

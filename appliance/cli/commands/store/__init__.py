@@ -3,5 +3,9 @@
 from appliance.cli.command_folder import CommandFolder
 
 command = CommandFolder(
-    __name__, name="store", help="Inspect a store of Headrace or RocketMQ, or deliver its timer messages."
+    __name__,
+    name="store",
+    help="""Inspect a store, or deliver its timer messages.
+
+    The store may belong to Headrace or RocketMQ.""",
 )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from appliance.cli.store_path import broker_of_path_option, entries_option, index_sizes, slots_option, store_root
+from appliance.errors import ApplianceError
 
 
 @click.command("dump", short_help="Print the contents of a store.")
@@ -55,7 +56,12 @@ def command(
     from store.inspect import dump  # noqa: PLC0415
 
     if queue is not None:
-        lines = dump.dump_queue(root, *_topic_and_id(queue))
+        topic, queue_id = _topic_and_id(queue)
+        if not (root / "consumequeue" / topic / str(queue_id)).is_dir():
+            raise ApplianceError(
+                f"{root} has no ConsumeQueue of topic {topic}, queue {queue_id}; check topic and queue id"
+            )
+        lines = dump.dump_queue(root, topic, queue_id)
     elif of_index:
         lines = dump.dump_index(root, **index_sizes(slots, entries))
     elif of_all:

@@ -1,14 +1,19 @@
 """`headrace tls init`."""
 
+import ipaddress
 import os
+import re
 from pathlib import Path
 from typing import Final
 
 import click
 
+from appliance.errors import ApplianceError
+
 _DAYS: Final = 825
 _CA_DAYS: Final = 3650
 _FILES: Final = ("ca.pem", "ca.key", "server.pem", "server.key", "client.pem", "client.key", "tls.properties")
+_HOST_NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 
 
 @click.command("init", short_help="Create a private CA and certificates for servers and clients.")
@@ -41,10 +46,12 @@ def command(folder: str, hosts: tuple[str, ...], client: str, days: int) -> None
     """
     from appliance.certificates import Authority, hosts_of, write_new  # noqa: PLC0415  slow to import
 
+    for host in hosts:
+        _check_host(host)
     directory = Path(folder).absolute()
     existing = [name for name in _FILES if os.path.lexists(directory / name)]
     if existing:
-        raise click.ClickException(f"{directory} already contains {', '.join(existing)}; choose another folder")
+        raise ApplianceError(f"{directory} already contains {', '.join(existing)}; choose another folder")
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         authority = Authority("Headrace private CA", _CA_DAYS)
@@ -55,14 +62,21 @@ def command(folder: str, hosts: tuple[str, ...], client: str, days: int) -> None
         authority.issue(directory / "client.pem", directory / "client.key", client, days)
         write_new(directory / "tls.properties", _properties(directory).encode())
     except FileExistsError as error:
-        raise click.ClickException(
-            f"{error.filename2 or error.filename} already exists; choose another folder"
-        ) from error
+        raise ApplianceError(f"{error.filename2 or error.filename} already exists; choose another folder") from error
     except OSError as error:
-        raise click.ClickException(f"cannot write to {directory}: {error.strerror}") from error
+        raise ApplianceError(f"cannot write to {directory}: {error.strerror}") from error
     except ValueError as error:
-        raise click.ClickException(f"invalid name in --host or --client: {error}") from error
+        raise ApplianceError(f"invalid name in --host or --client: {error}") from error
     _print_next_steps(directory, client)
+
+
+def _check_host(host: str) -> None:
+    """Raises click.BadParameter unless it is a host name, also `*.example.org`, or an address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        if not _HOST_NAME.fullmatch(host):
+            raise click.BadParameter(f"{host!r}: expected a host name or an IP address", param_hint="--host") from None
 
 
 def _properties(directory: Path) -> str:
