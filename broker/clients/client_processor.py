@@ -142,9 +142,13 @@ class ClientProcessor:
             consumer.subscription_data_set,
         )
         if self._filters is not None:
-            yield from self._filters.table.register_steps(
-                consumer.group_name, consumer.subscription_data_set, client.connection.limit_reached
-            )
+            connection = client.connection
+            for rejection in self._filters.table.register_steps(
+                consumer.group_name, consumer.subscription_data_set, connection.limit_reached
+            ):
+                if rejection:
+                    connection.request_refused(RequestCode.HEART_BEAT, rejection)
+                yield
 
     def unregister(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Removes the client from the groups it names."""

@@ -37,11 +37,17 @@ MAX_FILTERS: Final = "maxFilters"
 """The options that limit expressions."""
 
 LimitReached = Callable[[str, str], object]
-"""Is told the name of an option, and in one line how a client has reached the limit that it sets."""
+"""Counts that a client has reached a limit: the name of its option, and the reason in one line."""
 
 
 def ignore_limit(_limit: str, _reason: str) -> None:
-    """Nobody counts how often limits are reached."""
+    """Does not count the limit."""
+
+
+class LimitRefusal(Refusal):
+    """An expression is rejected because of a limit, which was counted and logged."""
+
+    __slots__ = ()
 
 
 class ConsumerFilterTable:
@@ -73,13 +79,12 @@ class ConsumerFilterTable:
 
     def register_steps(
         self, group: str, subscriptions: Collection[SubscriptionData], limit_reached: LimitReached = ignore_limit
-    ) -> Generator[None, None, None]:
-        """As `register`, one expression per step."""
+    ) -> Generator[str, None, None]:
+        """As `register`, one expression per step. Yields why the expression is rejected, empty if it is not or if a limit was reached."""
         subscriptions = [one for one in subscriptions if one.expression_type != PYTHON]
         for subscription in subscriptions:
             if not is_tag_type(subscription.expression_type) and subscription.sub_string:
-                self._register_one(group, subscription, limit_reached)
-                yield
+                yield self._register_one(group, subscription, limit_reached)
         listed = {subscription.topic for subscription in subscriptions}
         for data in self._of_group(group):
             if data.topic not in listed:
@@ -93,14 +98,14 @@ class ConsumerFilterTable:
                 if group not in connected:
                     self._let_die(data)
 
-    def _register_one(self, group: str, subscription: SubscriptionData, limit_reached: LimitReached) -> None:
+    def _register_one(self, group: str, subscription: SubscriptionData, limit_reached: LimitReached) -> str:
         topic, version = subscription.topic, subscription.sub_version
         known = self._table.get(topic, {}).get(group)
         if known is not None and version <= known.client_version:
             # compat: only a newer subscription changes a filter; the same one activates it again.
             if version == known.client_version and known.is_dead:
                 self._put(replace(known, dead_time=0))
-            return
+            return ""
         bits = self._bloom.data_of(group, topic)
         data = ConsumerFilterData(
             group, topic, subscription.sub_string, subscription.expression_type, bits, self._birth(), version
@@ -109,22 +114,24 @@ class ConsumerFilterTable:
             data.expression, data.expression_type, bits,
         ):  # fmt: skip
             self._put(replace(known, client_version=version, dead_time=0))
-            return
+            return ""
         compiled = compile_within_limits(data.expression, data.expression_type, self._config, limit_reached)
         if isinstance(compiled, Refusal):
-            logger.warning("filter rejected group=%s topic=%s error=%r", group, topic, str(compiled))
             if known is not None:
                 self._remove(known)
-            return
+            return (
+                "" if isinstance(compiled, LimitRefusal) else f"filter of group {group} for topic {topic}: {compiled}"
+            )
         if known is None and self._count >= self._config.max_filters and not self._make_room():
             limit_reached(
                 MAX_FILTERS,
                 f"the filter of group {group} for topic {topic} is not kept: {self._count} filters are kept already",
             )
-            return
+            return ""
         self._unwritten.add((topic, group))
         self._put(data)
         logger.info("filter registered group=%s topic=%s expression=%r", group, topic, data.expression)
+        return ""
 
     def _birth(self) -> int:
         return self._now_ms() + (_LEAD_MS if self._config.enable_calc_filter_bit_map else 0)
@@ -263,12 +270,12 @@ def compile_within_limits(
     if length > most:
         refusal = f"expression of {length} characters exceeds the limit of {most} ({MAX_LENGTH})"
         limit_reached(MAX_LENGTH, refusal)
-        return Refusal(refusal, 1, most + 1, "")
+        return LimitRefusal(refusal, 1, most + 1, "")
     compiled = compile_filter(expression, expression_type)
     if isinstance(compiled, Program) and compiled.term_count > config.max_filter_terms:
         refusal = (
             f"expression of {compiled.term_count} terms exceeds the limit of {config.max_filter_terms} ({MAX_TERMS})"
         )
         limit_reached(MAX_TERMS, refusal)
-        return Refusal(refusal, 1, 1, expression[:24])
+        return LimitRefusal(refusal, 1, 1, expression[:24])
     return compiled

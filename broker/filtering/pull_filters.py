@@ -61,9 +61,13 @@ class PullFilters:
         self._functions = functions
 
     def of_request(
-        self, topic: str, expression: str | None, expression_type: str | None
+        self,
+        topic: str,
+        expression: str | None,
+        expression_type: str | None,
+        limit_reached: LimitReached = ignore_limit,
     ) -> MessageFilter | FilterFunction | Refused | None:
-        """For a pull that brings its own expression; None: none but its tags. (`topic` may be a retry topic.)"""
+        """The filter of a pull with its own expression; None: only its tags. `topic` may be a retry topic."""
         if is_tag_type(expression_type):
             return self._of_retries(topic)
         assert expression_type
@@ -76,7 +80,7 @@ class PullFilters:
         refused = self._not_enabled(expression_type)
         if refused is not None:
             return refused
-        compiled = compile_within_limits(expression, expression_type, self._config)
+        compiled = compile_within_limits(expression, expression_type, self._config, limit_reached)
         if isinstance(compiled, Refusal):
             return _not_compiled(compiled)
         return self._of_retries(topic) or ExpressionFilter(compiled)

@@ -160,7 +160,7 @@ class LongPolling:
     def _check(self, pull: PullRequest, progress: _Progress) -> CheckedPull | RemotingCommand:
         """Checks the pull again; returns a response if it is refused, or must be repeated because its group now selects in another way."""
         header = pull.header
-        checked = self._checks.check(header)
+        checked = self._checks.check(header, pull.connection.limit_reached)
         if not isinstance(checked, CheckedPull):
             return response_to(pull.command, *checked, {})
         before, progress.selector = progress.selector, checked.selector

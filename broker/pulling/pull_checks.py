@@ -7,6 +7,7 @@ from functools import lru_cache
 from broker.clients.clients import ClientTable
 from broker.clients.groups import GroupTable
 from broker.config import BrokerConfig
+from broker.filtering.consumer_filter_table import LimitReached
 from broker.filtering.pull_filters import Refused
 from broker.pulling.selectors import Selector, Selectors
 from broker.topics.topics import TopicTable
@@ -47,8 +48,8 @@ class PullChecks:
         self._clients = clients
         self._selectors = selectors
 
-    def check(self, header: PullMessageRequestHeader) -> CheckedPull | Refused:
-        """The checks in RocketMQ's order. A refusal's remark says what to do."""
+    def check(self, header: PullMessageRequestHeader, limit_reached: LimitReached) -> CheckedPull | Refused:
+        """The checks in RocketMQ's order. A refusal's remark says what to do. `limit_reached` counts limits of the client."""
         began_ns, config = time.monotonic_ns(), self._config
         if not permission.is_readable(config.broker_permission):
             return ResponseCode.NO_PERMISSION, (
@@ -77,7 +78,7 @@ class PullChecks:
                 "fetch its route again"
             )
         if header.sys_flag & pull_sys_flag.SUBSCRIPTION:
-            selector = self._select_by_request(header)
+            selector = self._select_by_request(header, limit_reached)
         else:
             selector = self._select_by_subscription(header, group)
         if isinstance(selector, tuple):
@@ -87,7 +88,7 @@ class PullChecks:
             suggested = slow = 0
         return CheckedPull(topic, selector, group.broker_id, suggested, slow, began_ns)
 
-    def _select_by_request(self, header: PullMessageRequestHeader) -> Selector | Refused:
+    def _select_by_request(self, header: PullMessageRequestHeader, limit_reached: LimitReached) -> Selector | Refused:
         """By the expression in the request."""
         expression, expression_type = header.subscription, header.expression_type
         if expression_type in (None, TAG):
@@ -97,13 +98,13 @@ class PullChecks:
                 return ResponseCode.SUBSCRIPTION_PARSE_FAILED, (
                     f"parse the consumer's subscription failed: {error}; send * for all messages"
                 )
-            return self._selectors.of_request(header, codes)
+            return self._selectors.of_request(header, codes, limit_reached)
         if not expression:
             return ResponseCode.SUBSCRIPTION_PARSE_FAILED, (
                 f"parse the consumer's subscription failed: the expression of type {expression_type!r} is empty; send one"
             )
         if expression_type:
-            return self._selectors.of_request(header, None)
+            return self._selectors.of_request(header, None, limit_reached)
         # compat: RocketMQ takes an empty type for TAG when matching but never reads its tags, so nothing matches.
         return self._selectors.by_tags(None if expression == ALL else set())
 

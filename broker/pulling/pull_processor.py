@@ -65,7 +65,7 @@ class PullProcessor:
     ) -> RemotingCommand | Awaitable[RemotingCommand | None] | None:
         """Handles a pull; None while it is held, an awaitable while it is read from disk or a function selects."""
         header = PullMessageRequestHeader.from_ext(_UNREAD | command.ext)
-        checked = self._checks.check(header)
+        checked = self._checks.check(header, connection.limit_reached)
         if not isinstance(checked, CheckedPull):
             return response_to(command, *checked, {})
         self._visits.visited(header.consumer_group, header.topic, (header.queue_id,))

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from broker.filtering.consumer_filter_table import LimitReached
 from broker.filtering.filter_functions import FilterFunctions
 from broker.filtering.pull_filters import PullFilters, Refused
 from broker.filtering.python_filters import PythonFilterFailed
@@ -139,9 +140,12 @@ class Selectors:
         """Messages whose tags' hash is in `codes`; None: all."""
         return TagSelector(codes, self._getter, self._warm)
 
-    def of_request(self, header: PullMessageRequestHeader, codes: set[int] | None) -> Selector | Refused:
+    def of_request(
+        self, header: PullMessageRequestHeader, codes: set[int] | None, limit_reached: LimitReached
+    ) -> Selector | Refused:
         """For a pull with its own expression; `codes` if it is an expression of tags."""
-        return self._choose(codes, self._filters.of_request(header.topic, header.subscription, header.expression_type))
+        found = self._filters.of_request(header.topic, header.subscription, header.expression_type, limit_reached)
+        return self._choose(codes, found)
 
     def of_subscription(
         self, header: PullMessageRequestHeader, subscription: SubscriptionData, codes: set[int] | None

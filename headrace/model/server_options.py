@@ -6,7 +6,10 @@ from headrace.model.address_list import parse_networks
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
 from headrace.model.connection_limits import (
     DEFAULT_FRAME_SIZE,
+    DEFAULT_HANDSHAKES,
     DEFAULT_HEADER_SIZE,
+    DEFAULT_NEW_CONNECTIONS,
+    DEFAULT_NEW_HANDSHAKES,
     DEFAULT_REQUESTS_PER_ACCOUNT,
     DEFAULT_REQUESTS_PER_CONNECTION,
     LEAST_FRAME_SIZE,
@@ -15,7 +18,10 @@ from headrace.model.connection_limits import (
     MAX_CONNECTIONS,
     MAX_CONNECTIONS_PER_ADDRESS,
     MAX_FRAME_SIZE,
+    MAX_HANDSHAKES,
     MAX_HEADER_SIZE,
+    MAX_NEW_CONNECTIONS,
+    MAX_NEW_HANDSHAKES,
     MAX_REQUESTS_PER_ACCOUNT,
     MAX_REQUESTS_PER_CONNECTION,
     MOST_CONNECTIONS,
@@ -60,6 +66,18 @@ class ServerOptions:
         help="Maximum number of requests in progress per account, or per address without an account. Further requests are answered with"
         " SYSTEM_BUSY.",
     )
+    max_new_connections_per_minute: int = option(
+        DEFAULT_NEW_CONNECTIONS,
+        help="Maximum number of connections that one address (IPv6: one /64 network) may open per minute. Further connections are closed.",
+    )
+    max_tls_handshakes: int = option(
+        DEFAULT_HANDSHAKES,
+        help="Maximum number of TLS handshakes in progress per address. Further connections are closed.",
+    )
+    max_tls_handshakes_per_minute: int = option(
+        DEFAULT_NEW_HANDSHAKES,
+        help="Maximum number of TLS handshakes that one address may begin per minute. Further connections are closed.",
+    )
     admin_allow: str = option(
         "",
         help="Addresses and networks, separated by commas, from which admin requests are allowed. The server's own host is always allowed.",
@@ -80,6 +98,9 @@ class ServerOptions:
             (MAX_HEADER_SIZE, self.max_header_size, LEAST_HEADER_SIZE, DEFAULT_FRAME_SIZE),
             (MAX_REQUESTS_PER_CONNECTION, self.max_requests_per_connection, 1, None),
             (MAX_REQUESTS_PER_ACCOUNT, self.max_requests_per_account, 1, None),
+            (MAX_NEW_CONNECTIONS, self.max_new_connections_per_minute, 1, None),
+            (MAX_HANDSHAKES, self.max_tls_handshakes, 1, None),
+            (MAX_NEW_HANDSHAKES, self.max_tls_handshakes_per_minute, 1, None),
         ):
             check_range(name, value, least, most)
 
@@ -94,4 +115,7 @@ class ServerOptions:
             self.max_header_size,
             self.max_requests_per_connection,
             self.max_requests_per_account,
+            self.max_new_connections_per_minute,
+            self.max_tls_handshakes,
+            self.max_tls_handshakes_per_minute,
         )

@@ -2,7 +2,7 @@
 
 uvloop accepts one connection per turn. While a client floods the loop, a turn lasts milliseconds, so a hundred clients that connect at that
 time would wait for a hundred turns. Here a turn accepts up to ACCEPTS_PER_TURN connections. More would delay the connected clients.
-Other connections wait in the kernel.
+Other connections wait in the kernel. Connections of an address that has opened too many in the current minute are closed at once.
 """
 
 import asyncio
@@ -11,6 +11,8 @@ import logging
 import socket
 from typing import Final
 
+from headrace.model.connection_limits import MAX_NEW_CONNECTIONS
+from headrace.remoting.client_usage import name_of_address
 from headrace.remoting.connection import make_channel
 from headrace.remoting.endpoint import Endpoint
 
@@ -51,7 +53,7 @@ class Acceptor:
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
-                accepted, _address = self._listening.accept()
+                accepted, address = self._listening.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
@@ -59,10 +61,22 @@ class Acceptor:
                     self._pause(error)
                     return
                 continue  # reset by the peer before it was accepted
+            if not self._is_within_limit(address[0], address[1]):
+                accepted.close()
+                continue
             accepted.setblocking(False)
             task: asyncio.Task[object] = self._loop.create_task(self._open(accepted))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
+
+    def _is_within_limit(self, host: str, port: int) -> bool:
+        # Checked before anything is created for the connection, so that refusing one is cheap.
+        endpoint, name = self._endpoint, name_of_address(host)
+        if endpoint.new_connections.allows(name):
+            return True
+        reason = f"connection closed: {name} has opened {endpoint.limits.new_connections_per_minute} connections in this minute"
+        endpoint.faults.limit_reached(MAX_NEW_CONNECTIONS, f"{host}:{port}", reason)
+        return False
 
     async def _open(self, accepted: socket.socket) -> None:
         try:

@@ -27,7 +27,12 @@ from time import monotonic_ns
 from typing import Final, Generic, TypeVar, cast, final
 
 from headrace.errors import BadFrame, FrameTooLarge
-from headrace.model.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
+from headrace.model.connection_limits import (
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_ADDRESS,
+    MAX_HANDSHAKES,
+    MAX_NEW_HANDSHAKES,
+)
 from headrace.protocol.frame import FRAME_MAX_LENGTH, frame_size, too_large_frame
 from headrace.remoting.buffer_budget import LEAST_RATE
 from headrace.remoting.client_usage import NOBODY, name_of_account, name_of_address
@@ -65,6 +70,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         "_in_progress",
         "_is_batching",
         "_is_draining",
+        "_is_handshaking",
         "_is_lost",
         "_is_new",
         "_is_waiting_for_room",
@@ -98,7 +104,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self._partial: PartialFrame | None = None
         self._rest = b""
         self._is_waiting_for_room = self._has_room = False
-        self._is_waiting_for_turn = False
+        self._is_waiting_for_turn = self._is_handshaking = False
         self._buffered_in = self._buffered_out = self._in_progress = self.held_bytes = 0
         self._read_bytes = self._written_bytes = self._seen_moved = 0
         self.moved_at = time.monotonic()
@@ -252,6 +258,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     def connection_lost(self, exc: Exception | None) -> None:
         """Releases what it holds, and passes the reason to the handler."""
         self._is_lost = True
+        self._end_handshake()
         reason = self._close_reason or (f"connection lost: {exc}" if exc else "closed by the peer")
         if self._close_reason is None:
             logger.debug("connection closed remote=%s reason=%r", self.remote, reason)
@@ -302,13 +309,37 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self.close("TLS is required on this port; connect with tls.enable=true", logging.WARNING)
         elif tls is None or tls.is_disabled:
             self.close("TLS is disabled on this port; connect without tls.enable", logging.WARNING)
-        elif self._transport is not None:
-            self._transport = tls.accept(self._endpoint.loop, self._transport, self, data)
+        elif self._transport is not None and self._may_begin_handshake():
+            endpoint, usage = self._endpoint, self._usage_of_address
+            self._is_handshaking = True
+            usage.handshakes += 1
+            self._transport = tls.accept(endpoint.loop, self._transport, self, data, endpoint.turns, usage)
         return True
+
+    def _may_begin_handshake(self) -> bool:
+        """Whether the limits allow its address another TLS handshake. If not, the connection is closed."""
+        endpoint, usage = self._endpoint, self._usage_of_address
+        limits = endpoint.limits
+        if limits.handshakes and usage.handshakes >= limits.handshakes:
+            limit, reason = MAX_HANDSHAKES, f"{usage.handshakes} TLS handshakes of {usage.name} are in progress"
+        elif not endpoint.new_handshakes.allows(usage.name):
+            limit = MAX_NEW_HANDSHAKES
+            reason = f"{usage.name} has begun {limits.handshakes_per_minute} TLS handshakes in this minute"
+        else:
+            return True
+        endpoint.faults.limit_reached(limit, self.remote, f"connection closed: {reason}")
+        self.abort(f"{limit}: {reason}", logging.DEBUG)
+        return False
+
+    def _end_handshake(self) -> None:
+        if self._is_handshaking:
+            self._is_handshaking = False
+            self._usage_of_address.handshakes -= 1
 
     def tls_established(self, subject: str | None) -> None:
         """The handshake is complete; `subject` is that of the client's verified certificate."""
         self.peer_certificate = subject
+        self._end_handshake()
 
     def tls_failed(self, reason: str) -> None:
         """The handshake or a later record failed. Logs the reason, once."""

@@ -13,12 +13,14 @@ _MAPPED_IPV4: Final = "::ffff:"
 class ClientUsage:
     """The usage of one client, kept while it has connections."""
 
-    __slots__ = ("connections", "is_queued", "name", "requests", "spent_ns", "waiting", "window")
+    __slots__ = ("connections", "handshakes", "is_queued", "name", "requests", "spent_ns", "waiting", "window")
 
     def __init__(self, name: str) -> None:
         self.name = name
         """For remarks and log lines: `account NAME` or `address HOST`."""
         self.connections = 0
+        self.handshakes = 0
+        """TLS handshakes of its connections that are in progress."""
         self.requests = 0
         """Requests of its connections that are in progress."""
         # For `turns`: the time that it has used in a window of time, and its channels that wait for a turn.

@@ -279,6 +279,10 @@ class Connection:
         """Counts that the peer has reached a limit, and logs it from time to time; `limit` is the name of its option."""
         self._endpoint.faults.limit_reached(limit, self.remote, reason)
 
+    def request_refused(self, code: int, reason: str) -> None:
+        """Logs that a part of a request was refused, in a bounded number of lines."""
+        self._endpoint.faults.refused(self.remote, code, reason)
+
     def _count_for(self, admission: Admission) -> None:
         """Moves the count of requests in progress to the account of a new admission."""
         if admission.account != self._counted.account:

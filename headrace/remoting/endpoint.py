@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from headrace.model.connection_limits import ConnectionLimits
+from headrace.remoting.address_rate import AddressRate
 from headrace.remoting.admission import Admission
 from headrace.remoting.buffer_budget import BufferBudget
 from headrace.remoting.client_usage import ClientUsages
@@ -51,6 +52,10 @@ class Endpoint:
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     usages: ClientUsages = field(default_factory=ClientUsages)
     turns: Turns | None = None
+    new_connections: AddressRate = field(default_factory=AddressRate)
+    """Connections that each address opens per minute."""
+    new_handshakes: AddressRate = field(default_factory=AddressRate)
+    """TLS handshakes that each address begins per minute."""
     handler_errors: int = 0
     """How many requests failed because their handler raised; mistakes of peers do not count."""
     refused_requests: int = 0

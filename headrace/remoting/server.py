@@ -13,6 +13,7 @@ from typing import Final
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
 from headrace.model.connection_limits import OPTIONS, ConnectionLimits
 from headrace.remoting.acceptor import Acceptor
+from headrace.remoting.address_rate import AddressRate
 from headrace.remoting.buffer_budget import BufferBudget
 from headrace.remoting.channel import Channel
 from headrace.remoting.client_usage import ClientUsages
@@ -64,6 +65,8 @@ class RemotingServer:
         self._limits = limits
         self._usages = ClientUsages()
         self._turns = Turns(self._loop)
+        self._new_connections = AddressRate(limits.new_connections_per_minute)
+        self._new_handshakes = AddressRate(limits.handshakes_per_minute)
         self._tls = tls
         self.connections: set[Connection] = set()
         self._channels: set[Channel[Connection]] = set()
@@ -102,6 +105,8 @@ class RemotingServer:
             limits=self._limits,
             usages=self._usages,
             turns=self._turns,
+            new_connections=self._new_connections,
+            new_handshakes=self._new_handshakes,
             tls=self._tls,
         )
         acceptors = [Acceptor(endpoint, each) for each in await self._bind(host or None, port)]

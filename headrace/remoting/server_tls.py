@@ -16,8 +16,10 @@ from typing import Final
 
 from headrace.errors import ConfigError
 from headrace.model.tls_settings import DISABLED, ENFORCING, TlsSettings
+from headrace.remoting.client_usage import NOBODY, ClientUsage
 from headrace.remoting.tls_context import server_context
 from headrace.remoting.tls_layer import TlsLayer, TlsUser
+from headrace.remoting.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +44,20 @@ class ServerTls:
         """Whether plain text is refused."""
 
     def accept(
-        self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, user: TlsUser, data: bytes
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: asyncio.Transport,
+        user: TlsUser,
+        data: bytes,
+        turns: Turns | None = None,
+        usage: ClientUsage = NOBODY,
     ) -> asyncio.Transport:
         """Starts TLS on a connection. `data`: all bytes read so far, the beginning of a TLS hello.
 
+        The handshake takes turns of `usage`, the client's address, in `turns`.
         Returns the transport that the protocol `user` uses from now on. A handshake that fails at once calls `tls_failed` before this returns.
         """
-        layer = TlsLayer(loop, transport, user)
+        layer = TlsLayer(loop, transport, user, turns, usage)
         layer.begin(self.context(loop), data)
         return layer
 

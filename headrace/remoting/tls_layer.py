@@ -6,12 +6,17 @@
 
 It is inserted between transport and protocol if the first byte of a connection is that of a TLS hello; plain-text connections do not pass through
 it. It buffers at most one incomplete TLS record: bytes read are passed on at once, and bytes written go to the transport, whose flow control applies.
+
+A handshake takes up to a millisecond of the event loop, so it needs a turn of its client (`turns`): a thousand hellos at once do not delay others.
 """
 
 import asyncio
 import ssl
 from collections.abc import Iterable
 from typing import Any, Final, Protocol, final
+
+from headrace.remoting.client_usage import NOBODY, ClientUsage
+from headrace.remoting.turns import Turns
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0  # limit: Netty's
 TLS_HANDSHAKE: Final = 0x16
@@ -59,22 +64,44 @@ class TlsUser(Protocol):
 class TlsLayer(asyncio.Transport, asyncio.Protocol):
     """The server side of one TLS connection. Created after the first bytes were read; they are passed to `begin`."""
 
-    __slots__ = ("_deadline", "_has_failed", "_incoming", "_is_established", "_outgoing", "_tls", "_transport", "_user")
+    __slots__ = (
+        "_deadline",
+        "_has_failed",
+        "_incoming",
+        "_is_established",
+        "_is_waiting",
+        "_kept",
+        "_outgoing",
+        "_tls",
+        "_transport",
+        "_turns",
+        "_usage",
+        "_user",
+    )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, user: TlsUser) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: asyncio.Transport,
+        user: TlsUser,
+        turns: Turns | None = None,
+        usage: ClientUsage = NOBODY,
+    ) -> None:
         super().__init__()
         self._transport = transport
         self._user = user
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
-        self._is_established = self._has_failed = False
+        self._is_established = self._has_failed = self._is_waiting = False
+        self._turns, self._usage = turns, usage
+        self._kept = b""  # bytes that wait for the certificate or for a turn
         self._deadline = loop.call_later(HANDSHAKE_TIMEOUT_S, self._expire)
         transport.set_protocol(self)
 
     def begin(self, context: "ssl.SSLContext | asyncio.Future[ssl.SSLContext]", data: bytes) -> None:
         """Starts the handshake with the bytes read so far, once the context is available."""
-        self._incoming.write(data)
+        self._kept = data
         if isinstance(context, ssl.SSLContext):
             self._start(context)
         else:
@@ -99,20 +126,56 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Decrypts the data and passes it on."""
-        tls = self._tls
         if self._has_failed:
             return
-        if tls is None:
-            self._incoming.write(data)
+        if self._is_established and self._tls is not None:
+            self._deliver(*self._decrypt_all(self._tls, data))
             return
+        self._kept += data
+        if self._tls is not None and not self._is_waiting:
+            self._shake_hands(self._tls)
+
+    def _shake_hands(self, tls: ssl.SSLObject) -> None:
+        """Continues the handshake with the bytes read, or waits for a turn."""
+        turns = self._turns
+        if turns is None:
+            self.take_turn()
+        elif turns.begin(self._usage):
+            data, self._kept = self._kept, b""
+            try:
+                decrypted = self._decrypt_all(tls, data)
+            finally:
+                turns.end(self._usage)
+            # order: after the end of this turn, because handling the data needs a turn of its own.
+            self._deliver(*decrypted)
+        else:
+            self._is_waiting = True
+            self._transport.pause_reading()
+            turns.wait(self._usage, self)
+
+    def take_turn(self) -> None:
+        """The client's turn: continues the handshake."""
+        if self._is_waiting:
+            self._is_waiting = False
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+        if self._tls is not None and not self._has_failed and not self._transport.is_closing():
+            data, self._kept = self._kept, b""
+            self._deliver(*self._decrypt_all(self._tls, data))
+
+    def _decrypt_all(self, tls: ssl.SSLObject, data: bytes) -> tuple[list[bytes], bool]:
+        """Returns the plain bytes in `data`, and whether the peer may send more. Answers handshakes. Closes the connection if decryption fails."""
         pieces: list[bytes] = []
         try:
             is_open = all(self._decrypt(tls, piece, pieces) for piece in _cut(data))
         except ssl.SSLError as error:
             self._flush()  # sends the alert with the reason
             self._fail(_reason(error))
-            return
+            return [], True
         self._flush()
+        return pieces, is_open
+
+    def _deliver(self, pieces: list[bytes], is_open: bool) -> None:
         if pieces:
             self._user.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if not is_open:

@@ -6,16 +6,29 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.errors import SendRequestError
-from headrace.model.connection_limits import ConnectionLimits
+from headrace.model.connection_limits import MAX_CONNECTION_BUFFER_BYTES, OPTIONS, ConnectionLimits
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
-from headrace.remoting import Admission, Connection, HandlerTable, RemotingClient, RemotingServer, buffer_budget
+from headrace.protocol.response_code import ResponseCode
+from headrace.remoting import (
+    Admission,
+    Connection,
+    HandlerTable,
+    RemotingClient,
+    RemotingServer,
+    address_rate,
+    buffer_budget,
+)
+from headrace.remoting.address_rate import AddressRate
 from headrace.remoting.fault_log import FaultLog
+from headrace.remoting.server_tls import ServerTls
+from support.certificates import Certificates
 from support.loops import LOOPS, run_on, until
 
 ECHO, LARGE, LATE, HUGE, SLOW = 1001, 1002, 1003, 1004, 1005
@@ -177,7 +190,9 @@ def test_peer_that_reads_slowly_stays_connected(run: Any) -> None:
     run(main())
 
 
-def test_incomplete_frames_stay_within_the_limit_and_yield_to_others(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_frames_stay_within_the_limit_and_yield_to_others(
+    run: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(buffer_budget, "ROOM_GRACE_S", 0.3)
     whole = encoded(ECHO, body=bytes(15 * MIB))
 
@@ -211,8 +226,11 @@ def test_incomplete_frames_stay_within_the_limit_and_yield_to_others(run: Any, m
             await asyncio.gather(*halves, watching, return_exceptions=True)
             assert most <= 64 * MIB
             assert any(reason.startswith("memory for connections is used up") for reason in served.closed)
+            assert served.server.faults.limits[MAX_CONNECTION_BUFFER_BYTES] >= 1
 
     run(main())
+    lines = [line.getMessage() for line in caplog.records if "maxConnectionBufferBytes" in line.getMessage()]
+    assert len(lines) == 1
 
 
 def test_peers_that_never_read_stay_within_the_limit_together(run: Any) -> None:
@@ -330,6 +348,96 @@ def test_clients_accept_longer_headers_than_servers(run: Any) -> None:
     run(main())
 
 
+Exceed = Callable[[World], Awaitable[None]]
+
+
+async def connection_closed(served: World) -> None:
+    assert await served.is_hung_up_on(await served.connect())
+
+
+def closed_after(data: bytes) -> Exceed:
+    async def exceed(served: World) -> None:
+        peer = await served.connect()
+        sending = asyncio.ensure_future(served.send(peer, data))
+        assert await served.is_hung_up_on(peer)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+    return exceed
+
+
+async def not_read(served: World) -> None:
+    """One request more than may be in progress: it is answered only after the first."""
+    before = sum(served.server.faults.limits.values())
+    await served.send(peer := await served.connect(), encoded(SLOW, 5))
+    await until(lambda: sum(served.server.faults.limits.values()) > before)
+    assert len(next(each for each in served.server.connections if each.tasks).tasks) == 4
+    served.may_answer.set()
+    assert len(await served.answers(peer, 5)) == 5
+    served.may_answer.clear()
+    peer.close()
+
+
+async def busy(served: World) -> None:
+    if not any(each.tasks for each in served.server.connections):
+        await served.send(await served.connect(), encoded(SLOW))
+        await until(lambda: any(each.tasks for each in served.server.connections))
+    await served.send(peer := await served.connect(), encoded(SLOW))
+    assert [answer.code for answer in await served.answers(peer, 1)] == [ResponseCode.SYSTEM_BUSY]
+    peer.close()
+
+
+HELLO = b"\x16"
+"""The beginning of a TLS hello."""
+EXCEEDED: dict[str, tuple[ConnectionLimits, bytes | None, Exceed]] = {
+    "maxConnections": (ConnectionLimits(connections=1), b"", connection_closed),
+    "maxConnectionsPerAddress": (ConnectionLimits(connections_per_address=1), b"", connection_closed),
+    "maxNewConnectionsPerMinute": (ConnectionLimits(new_connections_per_minute=1), b"", connection_closed),
+    "maxTlsHandshakes": (ConnectionLimits(handshakes=1), HELLO, closed_after(HELLO)),
+    "maxTlsHandshakesPerMinute": (ConnectionLimits(handshakes_per_minute=1), HELLO, closed_after(HELLO)),
+    "maxFrameSize": (ConnectionLimits(frame_size=MIB), None, closed_after(encoded(ECHO, body=bytes(MIB))[:MIB])),
+    "maxHeaderSize": (
+        ConnectionLimits(header_size=64 << 10),
+        None,
+        closed_after(create_request(ECHO, {"x": "y" * (64 << 10)}).encode()),
+    ),
+    "maxRequestsPerConnection": (ConnectionLimits(requests_per_connection=4), None, not_read),
+    "maxRequestsPerAccount": (ConnectionLimits(requests_per_account=1), None, busy),
+}
+"""Of each limit: what a first connection sends (None: there is none), and what exceeds the limit then."""
+
+
+def test_every_limit_of_connections_has_a_case_that_exceeds_it() -> None:
+    tested_below = {MAX_CONNECTION_BUFFER_BYTES}  # test_incomplete_frames_…
+    assert {*EXCEEDED, *tested_below} == set(OPTIONS)
+
+
+@pytest.mark.parametrize("limit", EXCEEDED)
+def test_exceeded_limit_is_counted_each_time_and_logged_once(
+    run: Any, caplog: pytest.LogCaptureFixture, tmp_path: Path, limit: str
+) -> None:
+    limits, first, exceed = EXCEEDED[limit]
+
+    async def main() -> None:
+        tls = ServerTls(Certificates(tmp_path).settings("permissive"))
+        async with world(limits=limits, tls=tls) as served:
+            if first is not None:
+                await served.send(await served.connect(), first)
+                await until(lambda: served.server.connections)
+                if first:
+                    await until(lambda: any(each.channel.is_encrypted for each in served.server.connections))
+            for count in (1, 2, 3):
+                await exceed(served)
+                assert {name: reached for name, reached in served.server.faults.limits.items() if reached} == {
+                    limit: count
+                }
+            served.may_answer.set()
+
+    run(main())
+    lines = [line.getMessage() for line in caplog.records if line.levelno >= logging.WARNING]
+    assert [line.partition(" remote=")[0] for line in lines] == [f"limit reached limit={limit}"]
+
+
 def test_connection_beyond_the_limit_of_its_address_is_closed(run: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with world(limits=ConnectionLimits(connections_per_address=2)) as served:
@@ -351,6 +459,41 @@ def test_connection_beyond_the_limit_of_its_address_is_closed(run: Any, caplog: 
     assert [line.getMessage().split(" remote=")[0] for line in caplog.records if line.levelno >= logging.WARNING] == [
         "limit reached limit=maxConnectionsPerAddress"
     ]
+
+
+def test_address_that_opens_too_many_connections_in_a_minute_is_refused_and_others_are_served(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 0.0
+
+    async def main() -> None:
+        nonlocal now
+        async with world(limits=ConnectionLimits(new_connections_per_minute=3)) as served:
+            served.server._new_connections._clock = lambda: now
+            for _ in range(3):
+                peer = await served.connect()
+                await served.send(peer, encoded(ECHO))
+                assert len(await served.answers(peer, 1)) == 1
+                peer.close()
+            for _ in range(2):
+                assert await served.is_hung_up_on(await served.connect())
+            await served.send(other := await served.connect("127.0.0.2"), encoded(ECHO))
+            assert len(await served.answers(other, 1)) == 1
+            assert served.server.faults.limits["maxNewConnectionsPerMinute"] == 2
+            now = 60.0
+            await served.send(again := await served.connect(), encoded(ECHO))
+            assert len(await served.answers(again, 1)) == 1
+
+    run(main())
+    assert [line.getMessage().split(" remote=")[0] for line in caplog.records if line.levelno >= logging.WARNING] == [
+        "limit reached limit=maxNewConnectionsPerMinute"
+    ]
+
+
+def test_rate_counts_no_more_addresses_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(address_rate, "MAX_ADDRESSES", 2)
+    rate = AddressRate(1, lambda: 0.0)
+    assert [rate.allows(name) for name in ("a", "b", "a", "c", "c")] == [True, True, False, True, True]
 
 
 def test_frame_or_header_beyond_its_limit_closes_the_connection(run: Any) -> None:

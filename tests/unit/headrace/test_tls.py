@@ -1,8 +1,11 @@
 """TLS of listeners: which clients are served, what ends a handshake, and what passes through the layer."""
 
 import asyncio
+import contextlib
+import itertools
 import logging
 import random
+import socket
 import ssl
 import stat
 import threading
@@ -22,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from appliance.certificates import make_self_made
 from headrace.errors import ConfigError, ConnectError, RemotingError
+from headrace.model.connection_limits import ConnectionLimits
 from headrace.model.tls_settings import TlsSettings, parse_tls_settings
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
@@ -30,13 +34,15 @@ from headrace.remoting import (
     HandlerTable,
     RemotingClient,
     RemotingServer,
+    channel,
     server_tls,
     tls_context,
     tls_layer,
+    turns,
 )
 from headrace.remoting.server_tls import ServerTls
 from headrace.remoting.tls_context import server_context
-from headrace.remoting.tls_layer import subject_of
+from headrace.remoting.tls_layer import TlsLayer, subject_of
 from support.certificates import Certificates, trusting
 from support.loops import LOOPS, run_on, until
 
@@ -125,6 +131,89 @@ async def peer_of(port: int, context: ssl.SSLContext | None = None) -> AsyncIter
 
 def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def hello() -> bytes:
+    """What a client sends first."""
+    outgoing = ssl.MemoryBIO()
+    client = trusting().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="127.0.0.1")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+# -- limits ---------------------------------------------------------------------------------------------------------------
+
+
+def test_handshakes_in_progress_of_one_address_are_limited(run: Any, certificates: Certificates) -> None:
+    async def main() -> None:
+        limits = ConnectionLimits(handshakes=2)
+        async with serving(certificates.settings("permissive"), limits=limits) as (server, port):
+            async with peer_of(port) as one, peer_of(port) as two, peer_of(port) as three:
+                for peer in (one, two):
+                    peer.writer.write(hello())
+                    await peer.reader.readexactly(1)
+                three.writer.write(hello())
+                assert await three.ended() == b""
+                assert server.faults.limits["maxTlsHandshakes"] == 1
+            await until(lambda: not server.connections)
+            for _ in range(3):
+                async with peer_of(port, trusting()) as peer:
+                    assert (await peer.ask(ECHO)).code == 0
+
+    run(main())
+
+
+def test_handshakes_of_one_address_in_a_minute_are_limited_and_plain_text_is_not(
+    run: Any, certificates: Certificates
+) -> None:
+    async def main() -> None:
+        limits = ConnectionLimits(handshakes_per_minute=2)
+        async with serving(certificates.settings("permissive"), limits=limits) as (server, port):
+            for _ in range(2):
+                async with peer_of(port, trusting()) as peer:
+                    assert (await peer.ask(ECHO)).code == 0
+            with pytest.raises((ConnectionError, ssl.SSLError)):
+                async with peer_of(port, trusting()):
+                    pass
+            assert server.faults.limits["maxTlsHandshakesPerMinute"] == 1
+            async with peer_of(port) as peer:
+                assert (await peer.ask(ECHO)).code == 0
+
+    run(main())
+
+
+def test_hellos_that_arrive_at_once_are_handled_a_few_in_each_turn_of_the_loop(
+    run: Any, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, cost_ns, now, handled = 60, 1_000_000, 1 << 40, 0
+    for module in (turns, channel):
+        monkeypatch.setattr(module, "monotonic_ns", lambda: now)
+    decrypt_all = TlsLayer._decrypt_all
+
+    def handle(layer: TlsLayer, tls: ssl.SSLObject, data: bytes) -> tuple[list[bytes], bool]:
+        nonlocal now, handled
+        handled += 1
+        now += cost_ns
+        return decrypt_all(layer, tls, data)
+
+    async def main() -> None:
+        async with serving(certificates.settings("permissive")) as (server, port), contextlib.AsyncExitStack() as stack:
+            async with peer_of(port, trusting()) as peer:  # the certificate is loaded
+                assert (await peer.ask(ECHO)).code == 0
+            monkeypatch.setattr(TlsLayer, "_decrypt_all", handle)
+            peers = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(count)]
+            await until(lambda: len(server.connections) >= count)
+            for each in peers:
+                each.sendall(hello())
+            seen = [0]
+            while handled < count:
+                await asyncio.sleep(0)
+                seen.append(handled)
+            most = (turns.LOOP_NS + turns.TURN_NS) // cost_ns + 1
+            assert max(later - earlier for earlier, later in itertools.pairwise(seen)) <= most
+
+    run(main())
 
 
 # -- who is served --------------------------------------------------------------------------------------------------------
