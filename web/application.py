@@ -29,6 +29,7 @@ from web.history.history_file import open_history
 from web.history.history_routes import HistoryRoutes
 from web.history.recorder import Recorder
 from web.metrics.metrics_routes import MetricsRoutes
+from web.pages.alerts.alert_pages import AlertPages
 from web.pages.chart_page import ChartPages
 from web.pages.disks import Disks
 from web.pages.groups.group_pages import GroupPages
@@ -111,6 +112,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *ChartPages(history.read, time.time).routes(),
         *TopicPages(cluster).routes(),
         *GroupPages(cluster).routes(),
+        *AlertPages(alerts).routes(),
         *UserPages(users, sessions, audit, limits).routes(),
         *MessagePages(cluster).routes(),
     ]

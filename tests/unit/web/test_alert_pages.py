@@ -1,0 +1,173 @@
+"""Rules and channels in the console: what is changed, what is tested, and that secrets stay where they are."""
+
+import http.server
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.console import Browser, RunningConsole
+from web.alerts.alert_book import AlertBook
+from web.alerts.evaluator import AlertEvent
+
+pytestmark = pytest.mark.slow
+RULE = {
+    "name": "orders late",
+    "what": "lag-time",
+    "threshold": "60",
+    "for_s": "30",
+    "subjects": "order-*",
+    "channels": "log",
+}
+SECRET = "hunter2-hunter2"
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    folder = tmp_path_factory.mktemp("alerts")
+    book = AlertBook(folder / "alerts.db")
+    book.record([AlertEvent(time.time(), "group late", "<b>billing", firing=True, value=400.0, text="x lag-time=400")])
+    book.close()
+    with RunningConsole(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(console: RunningConsole) -> Browser:
+    return console.administrator()
+
+
+@pytest.fixture
+def hook() -> Iterator[tuple[str, list[Any]]]:
+    """A server that takes webhooks: its address, and what it received."""
+    received: list[Any] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            received.append((self.path, self.headers["Authorization"], json.loads(body)))
+            self.send_response(500 if self.path == "/broken" else 204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", received
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def send(browser: Browser, path: str, form: dict[str, str]) -> tuple[int, str]:
+    page = browser.send(path, form, page="/alerts")
+    return page.status, page.cause
+
+
+def rules(browser: Browser) -> dict[str, Any]:
+    return {row["rule"]: row for row in browser.get("/api/v1/alerts?size=250").json()["rules"]["rows"]}
+
+
+def test_page_shows_what_fires_and_what_happened(admin: Browser) -> None:
+    answer = admin.get("/api/v1/alerts").json()
+    [firing] = answer["firing"]["rows"]
+    assert (firing["rule"], firing["subject"], firing["value"]) == ("group late", "<b>billing", 400.0)
+    assert answer["events"]["rows"][0]["state"] == "firing"
+    assert {row["rule"] for row in answer["rules"]["rows"]} >= {"broker down", "new dead letters"}
+    assert [row["channel"] for row in answer["channels"]["rows"]] == ["log"]
+    page = admin.get("/alerts")
+    assert page.status == 200
+    assert "<b>billing" not in page.text
+    assert "rule,subject,since,value,text" in admin.get("/alerts?format=csv").text
+
+
+def test_rule_is_created_changed_and_deleted(admin: Browser) -> None:
+    assert send(admin, "/alerts/rules", RULE) == (303, "")
+    row = rules(admin)["orders late"]
+    assert (row["threshold"], row["for_ms"], row["subjects"], row["channels"]) == (60.0, 30_000, "order-*", ["log"])
+    assert send(admin, "/alerts/rules", RULE)[0] == 400
+    assert send(admin, "/alerts/rules/orders%20late", {**RULE, "threshold": "90", "enabled": "false"}) == (303, "")
+    assert (rules(admin)["orders late"]["threshold"], rules(admin)["orders late"]["enabled"]) == (90.0, False)
+    assert admin.get("/alerts/rules/orders%20late").status == 200
+    assert send(admin, "/alerts/rules/orders%20late/delete", {}) == (303, "")
+    assert "orders late" not in rules(admin)
+    assert send(admin, "/alerts/rules/orders%20late/delete", {})[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({"what": "weather"}, "the form is invalid"),
+        ({"threshold": "nan"}, "threshold must not be negative"),
+        ({"threshold": "-1"}, "threshold must not be negative"),
+        ({"for_s": "90000"}, "the duration at most"),
+        ({"channels": "nobody"}, "there is no channel nobody"),
+        ({"name": ""}, "1 to 255 characters"),
+    ],
+)
+def test_invalid_rules_are_refused(admin: Browser, change: dict[str, str], cause: str) -> None:
+    status, found = send(admin, "/alerts/rules", {**RULE, **change})
+    assert (status, cause in found) == (400, True), found
+    assert "orders late" not in rules(admin)
+
+
+def test_rule_without_a_channel_is_refused(admin: Browser) -> None:
+    status, cause = send(admin, "/alerts/rules", {key: value for key, value in RULE.items() if key != "channels"})
+    assert (status, "the rule has no channel" in cause) == (400, True)
+
+
+def test_webhook_is_tested_and_its_secrets_are_shown_nowhere(admin: Browser, hook: tuple[str, list[Any]]) -> None:
+    address, received = hook
+    form = {"name": "chat", "url": f"{address}/{SECRET}/in?key={SECRET}", "token": SECRET}
+    assert send(admin, "/alerts/webhooks", form) == (303, "")
+    assert send(admin, "/alerts/channels/chat/test", {}) == (303, "")
+    [(path, token, body)] = received
+    assert (path, token) == (f"/{SECRET}/in?key={SECRET}", f"Bearer {SECRET}")
+    assert body["events"][0]["rule"] == "test"
+    shown = [
+        admin.get(path).text for path in ("/alerts", "/alerts/channels/chat", "/api/v1/alerts", "/audit?format=jsonl")
+    ]
+    assert not any(SECRET in text for text in shown)
+
+    assert send(admin, "/alerts/webhooks", {"name": "chat"}) == (303, "")  # nothing is changed
+    assert send(admin, "/alerts/channels/chat/test", {}) == (303, "")
+    assert received[1][:2] == (path, token)
+    assert send(admin, "/alerts/webhooks", {"name": "chat", "url": f"{address}/broken"}) == (303, "")
+    status, cause = send(admin, "/alerts/channels/chat/test", {})
+    assert status == 502
+    assert "answered with status 500" in cause
+    assert received[2][1] is None  # the token belongs to the address before
+
+
+def test_channel_that_a_rule_uses_is_not_deleted(admin: Browser) -> None:
+    mail = {"name": "mail", "host": "mail.example", "sender": "a@b.example", "recipients": "c@d.example, e@f.example"}
+    assert send(admin, "/alerts/mails", mail) == (303, "")
+    assert "c@d.example e@f.example" in admin.get("/alerts/channels/mail").text
+    assert send(admin, "/alerts/rules", {**RULE, "name": "mailed", "channels": "mail"}) == (303, "")
+    status, cause = send(admin, "/alerts/channels/mail/delete", {})
+    assert (status, "rules still use the channel mail" in cause) == (400, True)
+    assert send(admin, "/alerts/rules/mailed/delete", {}) == (303, "")
+    assert send(admin, "/alerts/channels/mail/delete", {}) == (303, "")
+    assert admin.get("/alerts/channels/mail").status == 404
+    assert send(admin, "/alerts/mails", {**mail, "recipients": "nobody"})[0] == 400
+
+
+def test_operators_change_rules_and_only_administrators_channels(console: RunningConsole, admin: Browser) -> None:
+    people = {}
+    for role in ("viewer", "operator"):
+        assert admin.send("/users", {"user": role, "password": SECRET, "role": role}, page="/alerts").status == 303
+        people[role] = console.browser()
+        assert people[role].log_in(role, SECRET).status == 303
+    own = {**RULE, "name": "by operator"}
+    assert send(people["viewer"], "/alerts/rules", own)[0] == 403
+    assert send(people["viewer"], "/alerts/channels/log/test", {})[0] == 403
+    assert send(people["operator"], "/alerts/rules", own)[0] == 303
+    assert send(people["operator"], "/alerts/channels/log/test", {})[0] == 303
+    assert send(people["operator"], "/alerts/webhooks", {"name": "x", "url": "http://127.0.0.1:1/"})[0] == 403
+    assert "/alerts/webhooks" not in people["operator"].get("/alerts").text

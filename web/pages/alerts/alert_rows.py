@@ -1,0 +1,155 @@
+"""Rows of alerts, rules and channels. Secrets of channels are in none."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from web.alerts.channels import LOG, Channel, Webhook
+from web.alerts.evaluator import AlertEvent
+from web.alerts.rules import Rule, What
+from web.paths import path_of
+from web.tables.table import Column, Kind
+
+
+class FiringRow(msgspec.Struct, frozen=True):
+    """An alert that fires."""
+
+    rule: str
+    subject: str
+    since: int
+    value: float
+    text: str
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """An alert began or ended."""
+
+    at: int
+    rule: str
+    subject: str
+    state: str
+    value: float
+    text: str
+
+
+class RuleRow(msgspec.Struct, frozen=True):
+    """A rule."""
+
+    rule: str
+    enabled: bool
+    what: str
+    threshold: float
+    for_ms: int
+    subjects: str
+    channels: list[str]
+
+
+class ChannelRow(msgspec.Struct, frozen=True):
+    """A channel: how people are notified."""
+
+    channel: str
+    kind: str
+    target: str
+    rules: list[str]
+
+
+WHAT_WORDS: Final = {
+    What.LAG_MESSAGES: "messages that a group has not consumed",
+    What.LAG_TIME: "seconds that a group is behind",
+    What.DEAD_LETTERS: "new dead letters of a group within 10 minutes",
+    What.DISK_DAYS: "days until a broker's disk is full (fires below)",
+    What.BROKER_DOWN: "broker is down (1)",
+    What.ROLE_RESTARTS: "restarts of a role within 15 minutes",
+}
+"""English, keys of the translations."""
+
+FIRING_COLUMNS: Final[tuple[Column[FiringRow], ...]] = (
+    Column("rule", "Rule", link=lambda row: path_of("alerts", "rules", row.rule)),
+    Column("subject", "Subject", link=lambda row: subject_path(row.text, row.subject)),
+    Column("since", "Since", Kind.TIME),
+    Column("value", "Value", Kind.RATE),
+    Column("text", "Text"),
+)
+EVENT_COLUMNS: Final[tuple[Column[EventRow], ...]] = (
+    Column("at", "Time", Kind.TIME),
+    Column("state", "State", is_word=True),
+    Column("rule", "Rule"),
+    Column("subject", "Subject", link=lambda row: subject_path(row.text, row.subject)),
+    Column("value", "Value", Kind.RATE),
+    Column("text", "Text"),
+)
+RULE_COLUMNS: Final[tuple[Column[RuleRow], ...]] = (
+    Column("rule", "Rule", link=lambda row: path_of("alerts", "rules", row.rule)),
+    Column("enabled", "Enabled", Kind.YES_NO),
+    Column("what", "Watches", is_word=True),
+    Column("threshold", "Threshold", Kind.RATE),
+    Column("for_ms", "For at least", Kind.DURATION),
+    Column("subjects", "Subjects", help="A pattern of names: * for all, order-* for those that begin with order-."),
+    Column("channels", "Channels", Kind.LIST, links=lambda row: [(one, channel_path(one)) for one in row.channels]),
+)
+CHANNEL_COLUMNS: Final[tuple[Column[ChannelRow], ...]] = (
+    Column("channel", "Channel", link=lambda row: channel_path(row.channel)),
+    Column("kind", "Kind", is_word=True),
+    Column("target", "Target"),
+    Column(
+        "rules", "Rules", Kind.LIST, links=lambda row: [(one, path_of("alerts", "rules", one)) for one in row.rules]
+    ),
+)
+
+
+def firing_row(event: AlertEvent) -> FiringRow:
+    """The row of an alert that fires."""
+    return FiringRow(event.rule, event.subject, int(event.time_s * 1000), event.value, event.text)
+
+
+def event_row(event: AlertEvent) -> EventRow:
+    """The row of an event."""
+    state = "firing" if event.firing else "ended"
+    return EventRow(int(event.time_s * 1000), event.rule, event.subject, state, event.value, event.text)
+
+
+def rule_row(rule: Rule) -> RuleRow:
+    """The row of a rule."""
+    what = WHAT_WORDS[rule.what]
+    return RuleRow(rule.name, rule.enabled, what, rule.threshold, rule.for_s * 1000, rule.subjects, list(rule.channels))
+
+
+def channel_rows(channels: tuple[Channel, ...], rules: tuple[Rule, ...]) -> list[ChannelRow]:
+    """The rows of all channels, with the log, which always exists."""
+
+    def users(name: str) -> list[str]:
+        return [rule.name for rule in rules if name in rule.channels]
+
+    rows = [ChannelRow(LOG, "log", "logs/headrace.log", users(LOG))]
+    for one in channels:
+        target = _host(one.url) if isinstance(one, Webhook) else " ".join(one.recipients)
+        rows.append(ChannelRow(one.name, "webhook" if isinstance(one, Webhook) else "mail", target, users(one.name)))
+    return rows
+
+
+def subject_path(text: str, subject: str) -> str | None:
+    """The page of an alert's subject; None unless it is a group's."""
+    is_group = any(f" {what.value}=" in text for what in (What.LAG_MESSAGES, What.LAG_TIME, What.DEAD_LETTERS))
+    return path_of("groups", subject) if is_group else None
+
+
+def channel_path(name: str) -> str:
+    """The page of a channel."""
+    return path_of("alerts", "channels", name)
+
+
+def public(channel: Channel) -> dict[str, object]:
+    """A channel without its secrets, for pages and the audit log: only whether it has one. Addresses of webhooks often contain one."""
+    fields: dict[str, object] = msgspec.to_builtins(channel)
+    if isinstance(channel, Webhook):
+        fields["url"] = _host(channel.url)
+    for secret in ("token", "password"):
+        if secret in fields:
+            fields[f"has_{secret}"] = bool(fields.pop(secret))
+    return fields
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/…"
