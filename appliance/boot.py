@@ -25,12 +25,14 @@ from appliance.effective_configuration import BrokerConfiguration, Configuration
 from appliance.errors import PreflightFailed
 from appliance.installed_program import InstalledProgram
 from appliance.log_channel import LogChannel, log_to
+from appliance.reload import ReloadedSettings, Reloader, current_log_level
 from appliance.role_supervisor import RoleSupervisor, Timeouts
 from appliance.role_table import ROLE_TABLES, ApplianceSettings, RoleTables
 from appliance.service_manager import ServiceManager
 from appliance.signal_pipe import SignalPipe
 from appliance.supervisor import SIGNALS, Announcements, Result, Supervisor
 from ipc.errors import StoreLocked
+from ipc.reload_page import ReloadPage
 from ipc.role_context import ApplianceRoleContext, RoleContext
 from ipc.role_pages import RolePages
 from ipc.store_lock import StoreLock
@@ -82,7 +84,9 @@ def run_appliance(sources: Sources, announce: Announcements, tables: RoleTables 
         stack.callback(channel.close)
         log_to(channel, "supervisor", configuration.appliance.log_level)
         logger.info("appliance starting pid=%d data=%s", os.getpid(), paths.data)
-        return _supervise(configuration, announce, tables, groups, _Made(program, lock, signals, channel), started)
+        return _supervise(
+            sources, configuration, announce, tables, groups, _Made(program, lock, signals, channel), started
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,7 @@ def _pids(error: StoreLocked) -> str:
 
 
 def _supervise(
+    sources: Sources,
     configuration: Configuration,
     announce: Announcements,
     tables: RoleTables,
@@ -182,6 +187,7 @@ def _supervise(
 ) -> Result:
     paths = configuration.paths
     service_manager = ServiceManager()
+    reload_page = ReloadPage()
     selector = selectors.DefaultSelector()
     try:
         stacks_fd = process.open_own_file(paths.stacks_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -202,7 +208,7 @@ def _supervise(
 
     def log_as(role: str) -> None:
         if role != "logger":
-            log_to(made.channel, role, configuration.appliance.log_level)
+            log_to(made.channel, role, current_log_level(reload_page, configuration.appliance.log_level))
         else:
             logging.getLogger().handlers = [logging.NullHandler()]
 
@@ -210,11 +216,22 @@ def _supervise(
         instance = group.instance
         if instance is None:
             raise ValueError(f"{group.name} has no shared memory yet")
+
+        def make_context(name: str, stop_fd: int, may_stop: Callable[[], bool]) -> RoleContext:
+            reloaded = ReloadedSettings(reload_page, group.name)
+            return RoleContext(
+                name,
+                instance,
+                instance.bells.get(name),
+                stop_fd,
+                may_stop,
+                reloaded.follow_log_level,
+                reloaded.take_options,
+            )
+
         return Inheritance(
             pages=instance.pages,
-            make_context=lambda name, stop_fd, may_stop: RoleContext(
-                name, instance, instance.bells.get(name), stop_fd, may_stop
-            ),
+            make_context=make_context,
             stacks_fd=stacks_fd,
             release=lambda: release_all_but(group),
             release_lock=group.release_lock,
@@ -242,7 +259,9 @@ def _supervise(
         lambda: ApplianceSettings(configuration, made.channel),
         Inheritance(
             pages=pages,
-            make_context=lambda name, stop_fd, may_stop: ApplianceRoleContext(name, pages, None, stop_fd, may_stop),
+            make_context=lambda name, stop_fd, may_stop: ApplianceRoleContext(
+                name, pages, None, stop_fd, may_stop, ReloadedSettings(reload_page).follow_log_level
+            ),
             stacks_fd=stacks_fd,
             release=lambda: release_all_but(None),
             release_lock=lambda: None,
@@ -253,7 +272,16 @@ def _supervise(
         timeouts,
     )
     supervisor = Supervisor(
-        own, groups, inherit, made.signals, selector, timeouts, announce, service_manager, say_ready
+        own,
+        groups,
+        inherit,
+        made.signals,
+        selector,
+        timeouts,
+        announce,
+        service_manager,
+        say_ready,
+        Reloader(sources, configuration, reload_page).reload,
     )
     requests = ControlRequests(supervisor, {"pid": os.getpid(), "data": paths.data})
     control.serve(requests.handle)

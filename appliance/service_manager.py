@@ -6,6 +6,7 @@ Messages are datagrams to the socket that NOTIFY_SOCKET names::
     STATUS=TEXT             when the line changes, at most once per second unless health changes
     WATCHDOG=1              three times per WATCHDOG_USEC, while every role is healthy
     EXTEND_TIMEOUT_USEC=N   every few seconds while the appliance starts or stops and no role is silent: recovery may take long
+    RELOADING=1             when a reload begins; READY=1 ends it
     STOPPING=1              once
 
 What a full socket does not take is sent again in the next round. Other errors are ignored: the appliance runs without its service manager, too.
@@ -46,6 +47,10 @@ class ServiceManager:
     def ready(self) -> None:
         """Clients can connect."""
         self._change("READY=1")
+
+    def reloading(self, now_ms: int) -> None:
+        """A reload of the configuration begins; `ready` ends it. `now_ms`: monotonic milliseconds."""
+        self._change(f"RELOADING=1\nMONOTONIC_USEC={now_ms * 1000}")
 
     def stopping(self) -> None:
         """The appliance has begun to stop."""

@@ -8,6 +8,7 @@ continue; if none is left, the appliance ends with that error. It also ends if o
 """
 
 import logging
+import os
 import selectors
 import signal
 from collections.abc import Callable, Sequence
@@ -64,8 +65,12 @@ class Supervisor:
         announce: Announcements,
         service_manager: ServiceManager,
         on_ready: Callable[[], None],
+        reload: Callable[[], str],
     ) -> None:
-        """Starts the open groups. `on_ready` is called once, when every role is running except those of failed brokers."""
+        """Starts the open groups. `on_ready` is called once, when every role is running except those of failed brokers.
+
+        `reload` reads the configuration again, at SIGHUP, and returns what it changed, for people.
+        """
         self.own = own
         self.groups = {group.name: group for group in groups}
         self.is_ready = False
@@ -77,6 +82,9 @@ class Supervisor:
         self._announce = announce
         self._service_manager = service_manager
         self._on_ready = on_ready
+        self._reload = reload
+        self._has_terminal = os.isatty(0)
+        """Whether SIGHUP is sent by a terminal that was closed: then it stops the appliance."""
         self._error: ApplianceError | None = None
         self._was_clean = True
         self._waiting: list[Callable[[], bool]] = []
@@ -196,7 +204,9 @@ class Supervisor:
 
     def _take_signals(self) -> None:
         for number in self._signals.read():
-            if number in {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}:
+            if number == signal.SIGHUP and not self._has_terminal:
+                self._reload_configuration()
+            elif number in {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}:
                 if self.is_stopping:
                     # A second signal does not speed up the stop: unflushed data would be at risk.
                     alive = [name for roles in self.role_supervisors() for name in roles.alive]
@@ -204,6 +214,15 @@ class Supervisor:
                 else:
                     self._announce.say(f"{number.name}: stopping")
                     self.stop()
+
+    def _reload_configuration(self) -> None:
+        if self.is_stopping:
+            return
+        if self.is_ready:
+            self._service_manager.reloading(monotonic_ms())
+        self._announce.say(self._reload())
+        if self.is_ready:
+            self._service_manager.ready()
 
     # ---- brokers
 

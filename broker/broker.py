@@ -322,6 +322,8 @@ class _Broker:
         while True:
             await asyncio.sleep(_TICK_S)
             self._context.beat()
+            if reloaded := self._context.take_reloaded_options():
+                self._live.reload(reloaded)
             self._writing.look()
             self._reading.release_deleted()
             self._waiters.wakeups.look()

@@ -118,12 +118,24 @@ class LiveConfig:
 
         Raises OSError if broker.conf cannot be written; nothing has changed then.
         """
+        return self._change(texts, self._broker_conf)
+
+    def reload(self, texts: Mapping[str, str]) -> None:
+        """Sets options that were read from the files again. Invalid together with the others, they are logged and nothing is changed."""
+        problem = self.problem(texts)
+        if problem is None:
+            self._change(texts, None)
+        else:
+            logger.error("options not reloaded error=%r", problem)
+
+    def _change(self, texts: Mapping[str, str], broker_conf: BrokerConf | None) -> frozenset[str]:
+        """The same; with `broker_conf`, the changes are saved there first."""
         keys = frozenset(key for part in (self._broker, self._store) for key in self._changed_keys(part, texts))
         if not keys:
             return keys
         changes = {key: texts[key] for key in keys}
-        if self._broker_conf is not None:
-            self._broker_conf.set(changes)
+        if broker_conf is not None:
+            broker_conf.set(changes)
         for part in (self._broker, self._store):
             change_options(part, changes)
         self._version = self._version.next()

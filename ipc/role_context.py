@@ -9,7 +9,7 @@ announced with `long_call`; otherwise the supervisor may take the role for hung.
 """
 
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ipc.bells import Bell
@@ -39,10 +39,12 @@ class ApplianceRoleContext:
         bell: Bell | None,
         stop_fd: int,
         may_stop: Callable[[], bool] = lambda: True,
+        on_beat: Callable[[], None] = lambda: None,
     ) -> None:
         """`bell` is None for a role without a bell. `stop_fd` is the reading end of the signal pipe.
 
-        `may_stop` is called once the role is told to stop, until it returns True: the role may have to outlive others.
+        `may_stop` is called once the role is told to stop, until it returns True: the role may have to outlive others. `on_beat` is called
+        with each heartbeat.
         """
         self.name = name
         self.bell = bell
@@ -52,6 +54,7 @@ class ApplianceRoleContext:
         self.current_client: CurrentClient = self._health.current_client()
         self._missed_rings = self.counters.index_of(MISSED_RINGS)
         self._may_stop = may_stop
+        self._on_beat = on_beat
         self._is_told = False
         self._stopping = False
         self._next_beat_ms = 0
@@ -170,6 +173,7 @@ class ApplianceRoleContext:
         now_ms = monotonic_ms()
         self._health.beat(now_ms)
         self._next_beat_ms = now_ms + _BEAT_MS
+        self._on_beat()
 
 
 class RoleContext(ApplianceRoleContext):
@@ -182,7 +186,11 @@ class RoleContext(ApplianceRoleContext):
         bell: Bell | None,
         stop_fd: int,
         may_stop: Callable[[], bool] = lambda: True,
+        on_beat: Callable[[], None] = lambda: None,
+        take_reloaded_options: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        super().__init__(name, instance.pages, bell, stop_fd, may_stop)
+        """`take_reloaded_options()` returns the options of the broker that a reload of the configuration changed, once."""
+        super().__init__(name, instance.pages, bell, stop_fd, may_stop, on_beat)
+        self.take_reloaded_options = take_reloaded_options
         self.instance = instance
         self.control: ControlBlock = instance.control

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import stat
@@ -27,7 +28,7 @@ def segments_of(data: Path) -> set[str]:
     return {name for name in shared_segments() if instance_hash(data / "store") in name}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_stops_all_roles_in_order_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
@@ -47,7 +48,7 @@ def test_signal_stops_all_roles_in_order_and_leaves_nothing_behind(tmp_path: Pat
         assert not (data / "control.sock").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_to_all_processes_is_handled_by_the_supervisor_only(tmp_path: Path, number: signal.Signals) -> None:
     """As from the keyboard, from `timeout`, or when a container is stopped."""
     with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
@@ -60,6 +61,17 @@ def test_signal_to_all_processes_is_handled_by_the_supervisor_only(tmp_path: Pat
             "worker",
             "sink",
         ]
+
+
+def test_terminal_that_is_closed_stops_the_appliance(tmp_path: Path) -> None:
+    """SIGHUP reloads the configuration of a service, but ends what runs in a terminal."""
+    main, terminal = pty.openpty()
+    with HeadraceProcess(tmp_path / "data", toy="ok", stdin=terminal).wait_ready() as appliance:
+        appliance.process.send_signal(signal.SIGHUP)
+        assert appliance.wait_end() == 0
+        assert "headrace: SIGHUP: stopping" in appliance.out
+    os.close(terminal)
+    os.close(main)
 
 
 def test_second_interrupt_does_not_hurry_the_stop(tmp_path: Path) -> None:

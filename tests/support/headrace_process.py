@@ -44,6 +44,7 @@ class HeadraceProcess:
         toy: str | None = None,
         ports: tuple[int, int] | None = None,
         prefix: Sequence[str] = (),
+        stdin: int = subprocess.DEVNULL,
     ) -> None:
         self.data = data
         self.ports = ports or free_ports()
@@ -57,7 +58,7 @@ class HeadraceProcess:
                     "--nameserver-port", str(self.ports[0]), "--port", str(self.ports[1]),
                     *(() if "--console-port" in arguments else ("--no-console",)), *arguments,
                 ],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=_environment(), start_new_session=True,
+                stdin=stdin, stdout=out, stderr=err, env=_environment(), start_new_session=True,
             )  # fmt: skip
         self._known: dict[int, psutil.Process] = {}
 

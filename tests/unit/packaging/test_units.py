@@ -55,5 +55,13 @@ def test_instances_differ_from_the_single_appliance_only_in_their_folders() -> N
     single, instance = read_unit("headrace.service"), read_unit("headrace@.service")
     assert not [key for key in ("LogsDirectory", "LogsDirectoryMode") if key in instance]
     differing = {key for key in instance if instance[key] != single[key]}
-    assert differing == {"Description", "ExecStart", "ReadWritePaths", "StateDirectory", "SyslogIdentifier"}
-    assert instance["ExecStart"].replace("/etc/headrace/%i/", "/etc/headrace/") == single["ExecStart"]
+    assert differing == {
+        "Description",
+        "ExecReload",
+        "ExecStart",
+        "ReadWritePaths",
+        "StateDirectory",
+        "SyslogIdentifier",
+    }
+    for key in ("ExecReload", "ExecStart"):
+        assert instance[key].replace("/etc/headrace/%i/", "/etc/headrace/") == single[key]
