@@ -101,7 +101,7 @@ def read_configuration(sources: Sources) -> Configuration:
             strong[key] = Given(str(value), flag)
 
     given = {**weak, **strong}
-    nameserver = _nameserver(sources, given, warnings)
+    nameserver, of_nameserver = _nameserver(sources, given, warnings)
     appliance = _make(ApplianceConfig, given)
     console = _make(ConsoleConfig, given)
     tls = _read_tls(appliance, paths, warnings)
@@ -130,7 +130,9 @@ def read_configuration(sources: Sources) -> Configuration:
     check_conflicts(brokers)
     if appliance.console_enable:
         _check_console_port(console, appliance, brokers)
-    return Configuration(paths, appliance, nameserver, tuple(brokers), warnings, tls, console)
+    return Configuration(
+        paths, appliance, nameserver, tuple(brokers), warnings, tls, console, _sources_of(of_nameserver)
+    )
 
 
 def _make_broker(
@@ -157,7 +159,12 @@ def _make_broker(
         broker,
         store,
         None if file is None else Path(file).resolve(),
+        sources=_sources_of(given),
     )
+
+
+def _sources_of(given: Mapping[str, Given]) -> dict[str, str]:
+    return {key: source for key, (_, source) in given.items()}
 
 
 def read_changes(configuration: BrokerConfiguration, sources: Sources) -> BrokerConfiguration:
@@ -328,8 +335,10 @@ def _unknown(key: str, known: Iterable[str]) -> str:
     return f"unknown key {key}" + (f" (did you mean {near}?)" if near else "")
 
 
-def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) -> NameServerConfig:
-    """The name server's configuration. Its listenPort is nameserverPort; the source with the higher precedence applies.
+def _nameserver(
+    sources: Sources, given: dict[str, Given], warnings: list[str]
+) -> tuple[NameServerConfig, dict[str, Given]]:
+    """The name server's configuration, and what was given for it. Its listenPort is nameserverPort; the source with the higher precedence applies.
 
     What is not in its file of who may administer it is as in the brokers' configuration.
     """
@@ -341,7 +350,8 @@ def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) 
         if "listenPort" in texts and "nameserverPort" not in given:
             given["nameserverPort"] = Given(texts["listenPort"].strip(), path)
     shared = {key: given[key] for key in _SHARED if key in given}
-    return _make(NameServerConfig, shared | {key: Given(text.strip(), str(path)) for key, text in texts.items()})
+    own = shared | {key: Given(text.strip(), str(path)) for key, text in texts.items()}
+    return _make(NameServerConfig, own), own
 
 
 def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: AppliancePaths, entry: BrokerEntry) -> None:

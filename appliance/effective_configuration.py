@@ -1,5 +1,6 @@
 """Configuration: the checked options of an appliance and of each of its brokers. `configuration_reader` makes it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +30,8 @@ class BrokerConfiguration:
     broker_conf: Path | None = None
     """Its own broker.conf, into which the broker writes options changed by requests."""
     tls: TlsSettings = field(default_factory=TlsSettings)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where the value of each option comes from that is not the default: a file, a flag, `--set KEY`, or the option it is derived from."""
 
     @property
     def store_paths(self) -> StorePaths:
@@ -82,6 +85,8 @@ class Configuration:
     tls: TlsSettings = field(default_factory=TlsSettings)
     """The same for all roles."""
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
+    nameserver_sources: Mapping[str, str] = field(default_factory=dict)
+    """As `BrokerConfiguration.sources`."""
 
     @property
     def host(self) -> str:

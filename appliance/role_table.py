@@ -188,6 +188,7 @@ def _run_console(context: ApplianceRoleContext, settings: ApplianceSettings) -> 
     configuration = settings.configuration
     listener = bind(configuration.console.console_host, configuration.console.console_port)
 
+    from appliance.option_sources import own_servers
     from headrace.client.settings import ClientConfig, Credentials
     from headrace.remoting.tls_context import outgoing_context
     from web import daemon
@@ -199,7 +200,13 @@ def _run_console(context: ApplianceRoleContext, settings: ApplianceSettings) -> 
         tls=outgoing_context(configuration.tls) or False,
     )
     paths = configuration.paths
-    console = ConsoleSettings(configuration.console, cluster, Path(paths.console), Path(paths.control_socket))
+    console = ConsoleSettings(
+        configuration.console,
+        cluster,
+        Path(paths.console),
+        Path(paths.control_socket),
+        own_servers(configuration),
+    )
     daemon.run(context.beat, context.running, context.stop_fd, listener, console)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from web.accounts.users import Users
 from web.alerts.alert_book import AlertBook
 from web.alerts.alert_service import AlertService
 from web.cluster.cluster import Cluster
-from web.config import ConsoleConfig
+from web.config import ConsoleConfig, OwnServer
 from web.health.health_routes import HealthRoutes
 from web.history.history_file import open_history
 from web.history.history_routes import HistoryRoutes
@@ -31,6 +31,7 @@ from web.history.recorder import Recorder
 from web.metrics.metrics_routes import MetricsRoutes
 from web.pages.alerts.alert_pages import AlertPages
 from web.pages.chart_page import ChartPages
+from web.pages.cluster.cluster_pages import ClusterPages
 from web.pages.disks import Disks
 from web.pages.groups.group_pages import GroupPages
 from web.pages.messages.message_pages import MessagePages
@@ -65,6 +66,8 @@ class ConsoleSettings:
     """Its own files: accounts, history."""
     control_socket: Path | None = None
     """The control socket of the appliance to which it belongs; None for a console alone."""
+    own_servers: Mapping[str, OwnServer] = field(default_factory=dict)
+    """The appliance's brokers and name server, by address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *HistoryRoutes(history).routes(),
         *OverviewPages(cluster, own, sampler, Disks(cluster, history.read, time.time)).routes(),
         *ChartPages(history.read, time.time).routes(),
+        *ClusterPages(cluster, settings.own_servers).routes(),
         *TopicPages(cluster).routes(),
         *GroupPages(cluster).routes(),
         *AlertPages(alerts).routes(),

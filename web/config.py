@@ -1,6 +1,8 @@
-"""The console's options: keys of `appliance.toml`, and flags of `headrace console`."""
+"""The console's options: keys of `appliance.toml`, and flags of `headrace console`; and what an appliance says of its servers' options."""
 
+import enum
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.model.address_list import parse_networks
@@ -40,3 +42,35 @@ class ConsoleConfig:
                 f"consoleBasePath={self.console_base_path}: expected a path such as /headrace, without a slash at its end"
             )
         parse_networks("consoleTrustedProxies", self.console_trusted_proxies)
+
+
+class OptionOrigin(enum.Enum):
+    """Where the value of an option comes from: words of the console."""
+
+    DEFAULT = "default"
+    FILE = "file"
+    COMMAND_LINE = "command line"
+    DERIVED = "derived"
+    """From another option, or from the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnOption:
+    """An option of a server of the appliance, as it was when the appliance started."""
+
+    value: str
+    origin: OptionOrigin
+    source: str
+    """The file, the flag, or the option it is derived from; empty for a default."""
+    is_changeable: bool
+    """Whether a request may change it while the server runs."""
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnServer:
+    """A broker or name server of the appliance to which the console belongs."""
+
+    options: Mapping[str, OwnOption]
+    broker_conf: str = ""
+    """The file into which it writes options that requests change; empty: such changes are lost at its next restart."""

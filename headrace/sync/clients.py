@@ -148,6 +148,10 @@ class Admin(SyncClient[AsyncAdmin]):
         """Returns all brokers known to the name servers: `broker_addr_table` by broker name, `cluster_addr_table` by cluster. Raises RemotingError, BrokerError."""
         return self._run(self._client.cluster_info())
 
+    def name_servers(self) -> list[str]:
+        """Returns the addresses of the name servers that the client uses, sorted. Asks nobody."""
+        return self._run(self._client.name_servers())
+
     def masters(self, cluster: str | None = None) -> dict[str, str]:
         """Returns the addresses of the masters of a cluster, or of all, by broker name. Raises BrokerNotFound if there is none."""
         return self._run(self._client.masters(cluster))
@@ -352,13 +356,13 @@ class Admin(SyncClient[AsyncAdmin]):
         """Changes a broker's configuration at run time. Unknown keys have no effect."""
         self._run(self._client.update_broker_config(broker, changes))
 
-    def name_server_configs(self) -> dict[str, dict[str, str]]:
-        """Returns each name server's configuration, by address."""
-        return self._run(self._client.name_server_configs())
+    def name_server_configs(self, *, name_server: str | None = None) -> dict[str, dict[str, str]]:
+        """Returns the configuration of each name server, or of one, by address."""
+        return self._run(self._client.name_server_configs(name_server=name_server))
 
-    def update_name_server_configs(self, changes: Mapping[str, object]) -> None:
-        """Changes the configuration of all name servers."""
-        self._run(self._client.update_name_server_configs(changes))
+    def update_name_server_configs(self, changes: Mapping[str, object], *, name_server: str | None = None) -> None:
+        """Changes the configuration of all name servers, or of one."""
+        self._run(self._client.update_name_server_configs(changes, name_server=name_server))
 
     def broker_stats(self, broker: str, name: str, key: str) -> BrokerStatsData:
         """Returns one statistic of the last minute, hour and day, such as TOPIC_PUT_NUMS of a topic."""
@@ -371,13 +375,13 @@ class Admin(SyncClient[AsyncAdmin]):
         """
         return self._run(self._client.broker_stats_totals(broker, name))
 
-    def wipe_write_permission(self, broker_name: str) -> dict[str, int]:
+    def wipe_write_permission(self, broker_name: str, *, name_server: str | None = None) -> dict[str, int]:
         """Makes clients stop sending to a broker (a name), before it is stopped; returns by name server how many topics were changed."""
-        return self._run(self._client.wipe_write_permission(broker_name))
+        return self._run(self._client.wipe_write_permission(broker_name, name_server=name_server))
 
-    def add_write_permission(self, broker_name: str) -> dict[str, int]:
+    def add_write_permission(self, broker_name: str, *, name_server: str | None = None) -> dict[str, int]:
         """The opposite of `wipe_write_permission`."""
-        return self._run(self._client.add_write_permission(broker_name))
+        return self._run(self._client.add_write_permission(broker_name, name_server=name_server))
 
     def clean_expired_queues(self, broker: str) -> None:
         """Makes a broker remove queues that contain no messages any more."""

@@ -36,9 +36,16 @@ class AdminCalls(ClientObject):
     async def _end(self, instance: ClientInstance) -> None:
         """Nothing to finish."""
 
-    async def cluster_info(self) -> ClusterInfo:
-        """Returns all brokers known to the name servers: `broker_addr_table` by broker name, `cluster_addr_table` by cluster. Raises RemotingError, BrokerError."""
-        return ClusterInfo.decode((await self._ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+    async def cluster_info(self, *, name_server: str | None = None) -> ClusterInfo:
+        """Returns all brokers known to the name servers, or to one: `broker_addr_table` by broker name, `cluster_addr_table` by cluster. Raises RemotingError, BrokerError."""
+        if name_server is None:
+            return ClusterInfo.decode((await self._ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+        answers = await self._ask_name_servers(RequestCode.GET_BROKER_CLUSTER_INFO, only=name_server)
+        return ClusterInfo.decode(answers[name_server].body)
+
+    async def name_servers(self) -> list[str]:
+        """Returns the addresses of the name servers that the client uses, sorted. Asks nobody."""
+        return sorted(self._instance.name_servers.addresses)
 
     async def masters(self, cluster: str | None = None) -> dict[str, str]:
         """Returns the addresses of the masters of a cluster, or of all, by broker name. Raises BrokerNotFound if there is none."""
@@ -69,14 +76,14 @@ class AdminCalls(ClientObject):
         answer = await self._instance.name_servers.request(_command(what, body), TIMEOUT_MS)
         return expect_success(answer)
 
-    async def _ask_all_name_servers(
-        self, what: CommandHeader | RequestCode, body: bytes = b""
-    ) -> list[RemotingCommand]:
-        instance = self._instance
-        return [
-            await instance.invoke(address, _command(what, body), TIMEOUT_MS)
-            for address in sorted(instance.name_servers.addresses)
-        ]
+    async def _ask_name_servers(
+        self, what: CommandHeader | RequestCode, body: bytes = b"", only: str | None = None
+    ) -> dict[str, RemotingCommand]:
+        """Returns the answers of all name servers, or of `only` one, by address."""
+        addresses = await self.name_servers() if only is None else [only]
+        return {
+            address: await self._instance.invoke(address, _command(what, body), TIMEOUT_MS) for address in addresses
+        }
 
     async def _body(
         self, kind: type[B], broker: str, what: CommandHeader | RequestCode, timeout_ms: int = TIMEOUT_MS

@@ -44,17 +44,17 @@ class ClusterAdmin(AdminCalls):
         """Changes a broker's configuration at run time. Unknown keys have no effect."""
         await self._ask(broker, RequestCode.UPDATE_BROKER_CONFIG, encode_properties_text(changes).encode())
 
-    async def name_server_configs(self) -> dict[str, dict[str, str]]:
-        """Returns each name server's configuration, by address."""
-        addresses = sorted(self._instance.name_servers.addresses)
-        answers = await self._ask_all_name_servers(RequestCode.GET_NAMESRV_CONFIG)
-        return {
-            address: decode_properties_text(answer.body) for address, answer in zip(addresses, answers, strict=True)
-        }
+    async def name_server_configs(self, *, name_server: str | None = None) -> dict[str, dict[str, str]]:
+        """Returns the configuration of each name server, or of one, by address."""
+        answers = await self._ask_name_servers(RequestCode.GET_NAMESRV_CONFIG, only=name_server)
+        return {address: decode_properties_text(answer.body) for address, answer in answers.items()}
 
-    async def update_name_server_configs(self, changes: Mapping[str, object]) -> None:
-        """Changes the configuration of all name servers."""
-        await self._ask_all_name_servers(RequestCode.UPDATE_NAMESRV_CONFIG, encode_properties_text(changes).encode())
+    async def update_name_server_configs(
+        self, changes: Mapping[str, object], *, name_server: str | None = None
+    ) -> None:
+        """Changes the configuration of all name servers, or of one."""
+        text = encode_properties_text(changes).encode()
+        await self._ask_name_servers(RequestCode.UPDATE_NAMESRV_CONFIG, text, name_server)
 
     async def broker_stats(self, broker: str, name: str, key: str) -> BrokerStatsData:
         """Returns one statistic of the last minute, hour and day, such as TOPIC_PUT_NUMS of a topic."""
@@ -68,17 +68,21 @@ class ClusterAdmin(AdminCalls):
         header = ViewBrokerStatsDataRequestHeader(name, ALL_KEYS)
         return (await self._body(BrokerStatsTotals, broker, header)).totals
 
-    async def wipe_write_permission(self, broker_name: str) -> dict[str, int]:
+    async def wipe_write_permission(self, broker_name: str, *, name_server: str | None = None) -> dict[str, int]:
         """Makes clients stop sending to a broker (a name), before it is stopped; returns by name server how many topics were changed."""
-        answers = await self._ask_all_name_servers(WipeWritePermOfBrokerRequestHeader(broker_name))
-        counts = (WipeWritePermOfBrokerResponseHeader.from_ext(answer.ext).wipe_topic_count for answer in answers)
-        return dict(zip(sorted(self._instance.name_servers.addresses), counts, strict=True))
+        answers = await self._ask_name_servers(WipeWritePermOfBrokerRequestHeader(broker_name), only=name_server)
+        return {
+            address: WipeWritePermOfBrokerResponseHeader.from_ext(answer.ext).wipe_topic_count
+            for address, answer in answers.items()
+        }
 
-    async def add_write_permission(self, broker_name: str) -> dict[str, int]:
+    async def add_write_permission(self, broker_name: str, *, name_server: str | None = None) -> dict[str, int]:
         """The opposite of `wipe_write_permission`."""
-        answers = await self._ask_all_name_servers(AddWritePermOfBrokerRequestHeader(broker_name))
-        counts = (AddWritePermOfBrokerResponseHeader.from_ext(answer.ext).add_topic_count for answer in answers)
-        return dict(zip(sorted(self._instance.name_servers.addresses), counts, strict=True))
+        answers = await self._ask_name_servers(AddWritePermOfBrokerRequestHeader(broker_name), only=name_server)
+        return {
+            address: AddWritePermOfBrokerResponseHeader.from_ext(answer.ext).add_topic_count
+            for address, answer in answers.items()
+        }
 
     async def clean_expired_queues(self, broker: str) -> None:
         """Makes a broker remove queues that contain no messages any more."""
@@ -96,7 +100,7 @@ class ClusterAdmin(AdminCalls):
 
     async def put_kv(self, namespace: str, key: str, value: str) -> None:
         """Stores a value at all name servers."""
-        await self._ask_all_name_servers(PutKvConfigRequestHeader(namespace, key, value))
+        await self._ask_name_servers(PutKvConfigRequestHeader(namespace, key, value))
 
     async def get_kv(self, namespace: str, key: str) -> str | None:
         """Returns a value. Raises BrokerError (22) if there is none."""
@@ -105,7 +109,7 @@ class ClusterAdmin(AdminCalls):
 
     async def delete_kv(self, namespace: str, key: str) -> None:
         """Removes a value from all name servers."""
-        await self._ask_all_name_servers(DeleteKvConfigRequestHeader(namespace, key))
+        await self._ask_name_servers(DeleteKvConfigRequestHeader(namespace, key))
 
     async def list_kv(self, namespace: str) -> dict[str, str]:
         """Returns all values of a namespace. Raises BrokerError (22) if there are none."""

@@ -80,7 +80,7 @@ class TopicAdmin(AdminCalls):
         topic = self._wrap(name)
         for address in await self._targets(None, cluster):
             await self._ask(address, DeleteTopicRequestHeader(topic))
-        await self._ask_all_name_servers(DeleteTopicFromNameServerRequestHeader(topic, cluster))
+        await self._ask_name_servers(DeleteTopicFromNameServerRequestHeader(topic, cluster))
 
     async def topics(self) -> list[str]:
         """Returns the names of all topics known to the name servers, sorted, including RocketMQ's own. With a namespace, only those in it."""

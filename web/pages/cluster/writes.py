@@ -1,0 +1,119 @@
+"""Writes to a broker: stopped before it is taken away, and allowed again.
+
+There are two ways, which can be used together. `routes`: name servers remove the broker from what producers get; nothing fails. `broker`: the
+broker itself refuses messages (brokerPermission=4), at once, until it is changed back.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+
+from headrace.model.permission import READ, WRITE
+from web.errors import QueryFailed
+from web.pages.cluster.cluster_reads import Broker, ClusterReads, permission_of, writes_of
+from web.paths import path_of
+from web.routes import Outcome, View, Visit
+
+
+class StopForm(msgspec.Struct, forbid_unknown_fields=True):
+    """How writes are stopped, or allowed again."""
+
+    way: Literal["routes", "broker"] = "routes"
+
+
+class Writes:
+    """The page of a broker's writes, by its name."""
+
+    def __init__(self, reads: ClusterReads) -> None:
+        self._reads = reads
+
+    async def show(self, visit: Visit) -> View:
+        """Whether the broker gets messages now, and both ways to stop them."""
+        broker = await self._reads.master(visit.path["broker"])
+        own = permission_of(await self._reads.config(broker.address))
+        routed = (await self._reads.routed_permissions()).get(broker.name)
+        data: dict[str, Any] = {
+            "broker": broker.name,
+            "address": broker.address,
+            "state": writes_of(routed, own),
+            "is_in_routes": None if routed is None else bool(routed & WRITE),
+            "is_accepting": None if own is None else bool(own & WRITE),
+            "permission": own,
+            "name_servers": len(await self._reads.name_servers()),
+            "others": len({each.name for each in await self._reads.brokers()} - {broker.name}),
+        }
+        return View("Writes to a broker", "cluster/writes.html", data, subject=broker.name)
+
+    async def stop(self, visit: Visit, form: StopForm) -> Outcome:
+        """Raises NotFound, HeadraceError, QueryFailed if no name server took it."""
+        broker = await self._reads.master(visit.path["broker"])
+        if form.way == "broker":
+            return await self._set_permission(broker, lambda now: now & ~WRITE, "The broker {broker} refuses messages.")
+        admin = self._reads.cluster.admin
+        return await self._in_routes(
+            broker,
+            lambda address: admin.wipe_write_permission(broker.name, name_server=address),
+            "{done} of {all} name servers stopped writes to {broker}: {topics} topics.",
+            "{done} of {all} name servers stopped writes to {broker}: {topics} topics. Failed: {failed}",
+        )
+
+    async def allow(self, visit: Visit, form: StopForm) -> Outcome:
+        """Raises NotFound, HeadraceError, QueryFailed if no name server took it."""
+        broker = await self._reads.master(visit.path["broker"])
+        if form.way == "broker":
+            return await self._set_permission(
+                broker, lambda now: now | READ | WRITE, "The broker {broker} accepts messages."
+            )
+        admin = self._reads.cluster.admin
+        return await self._in_routes(
+            broker,
+            lambda address: admin.add_write_permission(broker.name, name_server=address),
+            "{done} of {all} name servers allow writes to {broker}: {topics} topics.",
+            "{done} of {all} name servers allow writes to {broker}: {topics} topics. Failed: {failed}",
+        )
+
+    async def _set_permission(self, broker: Broker, change: Callable[[int], int], message: str) -> Outcome:
+        admin = self._reads.cluster.admin
+        before = permission_of(await admin.broker_config(broker.address))
+        if before is None:
+            raise QueryFailed(f"the broker {broker.address} does not report its brokerPermission")
+        await admin.update_broker_config(broker.address, {"brokerPermission": change(before)})
+        after = permission_of(await admin.broker_config(broker.address))
+        if after != change(before):
+            raise QueryFailed(f"the broker {broker.address} accepted the request but its brokerPermission is {after}")
+        return Outcome(
+            message,
+            {"broker": broker.name},
+            path_of("cluster", "writes", broker.name),
+            before={"brokerPermission": before},
+            after={"brokerPermission": after},
+        )
+
+    async def _in_routes(
+        self,
+        broker: Broker,
+        ask: Callable[[str], Awaitable[dict[str, int]]],
+        message: str,
+        partial: str,
+    ) -> Outcome:
+        """Asks every name server, whatever the others answer."""
+        addresses = await self._reads.name_servers()
+        answers = dict(zip(addresses, await self._reads.cluster.map(ask, addresses), strict=True))
+        failed = {address: str(answer) for address, answer in answers.items() if isinstance(answer, Exception)}
+        counts = [answer[address] for address, answer in answers.items() if not isinstance(answer, Exception)]
+        if not counts:
+            raise QueryFailed("; ".join(failed.values()), "Nothing was changed. Check the name servers.")
+        values = {
+            "broker": broker.name,
+            "done": len(counts),
+            "all": len(addresses),
+            "topics": max(counts),
+            "failed": "; ".join(failed.values()),
+        }
+        return Outcome(
+            partial if failed else message,
+            values if failed else {key: value for key, value in values.items() if key != "failed"},
+            path_of("cluster", "writes", broker.name),
+            after={"topics": max(counts), "failed": failed},
+        )
