@@ -41,7 +41,8 @@ from web.pages.users import UserPages
 from web.routes import Query, Route
 from web.sampling.own_appliance import OwnAppliance
 from web.sampling.sampler import Sampler
-from web.serving.dispatcher import Dispatcher
+from web.serving.connections import HEAD_S, IDLE_S
+from web.serving.dispatcher import EXPORT_DEADLINE_S, Dispatcher
 from web.serving.html import Templates
 from web.serving.login_pages import LoginPages
 from web.serving.page_renderer import PageRenderer
@@ -78,6 +79,8 @@ class Console:
     cluster: Cluster
     tasks: Sequence[Callable[[], Awaitable[None]]] = field(default_factory=tuple)
     """What runs beside the server, such as sampling for the history, until it is cancelled."""
+    finish_changes: Callable[[float], Awaitable[None]] = field(default=lambda _: asyncio.sleep(0))
+    """Waits at most so many seconds for changes in progress."""
     close: Callable[[], None] = lambda: None
 
 
@@ -89,7 +92,7 @@ def make_console(settings: ConsoleSettings) -> Console:
     database = open_database(settings.folder)
     users = Users(database, Passwords(), _now_ms)
     audit = AuditLog(database, _now_ms)
-    first_login = FirstLogin(settings.folder, config.url)
+    first_login = FirstLogin(settings.folder, config.url, _now_ms)
     if users.is_empty():
         logger.warning(
             "console has no users, open the link to create the first administrator link=%s file=%s",
@@ -128,20 +131,23 @@ def make_console(settings: ConsoleSettings) -> Console:
     pages = PageRenderer(Templates(base_path), visitors, menu, base_path, cluster_name)
     login = LoginPages(pages, users, audit, limits, first_login)
     app = _make_app()
-    Dispatcher(app, [*static_files(), *login.routes(), *declared], pages, audit, cluster.forget)
+    dispatcher = Dispatcher(app, [*static_files(), *login.routes(), *declared], pages, audit, cluster.forget)
 
     def close() -> None:
         alert_book.close()
         history.close()
         database.close()
 
-    return Console(app, cluster, [recorder.run, alerts.run], close)
+    return Console(app, cluster, [recorder.run, alerts.run], dispatcher.finish_changes, close)
 
 
 def _make_app() -> Sanic[Any, Any]:
     app: Sanic[Any, Any] = Sanic(f"console-{next(_numbers)}", configure_logging=False)
     app.config.REQUEST_MAX_SIZE = MAX_REQUEST_BYTES
     app.config.GRACEFUL_SHUTDOWN_TIMEOUT = 3.0
+    app.config.KEEP_ALIVE_TIMEOUT = IDLE_S
+    app.config.REQUEST_TIMEOUT = HEAD_S
+    app.config.RESPONSE_TIMEOUT = EXPORT_DEADLINE_S + 10
     app.config.TOUCHUP = False
     app.config.MOTD = False
     return app

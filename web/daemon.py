@@ -15,6 +15,7 @@ from typing import Any, Final
 import uvloop
 
 from web.application import Console, ConsoleSettings, make_console
+from web.serving.connections import Connection
 
 BEAT_INTERVAL_S: Final = 0.25
 STOP_GRACE_S: Final = 2.0  # limit: requests in progress; streams of events are not awaited
@@ -71,7 +72,9 @@ async def _serve(
 async def serving(listener: socket.socket, console: Console) -> Any:
     """Serves a console on a listening socket as long as the context lasts. For tests too."""
     async with console.cluster:
-        server: Any = await console.app.create_server(sock=listener, return_asyncio_server=True, access_log=False)
+        server: Any = await console.app.create_server(
+            sock=listener, return_asyncio_server=True, access_log=False, protocol=Connection
+        )
         await server.startup()
         await server.start_serving()
         tasks = [asyncio.ensure_future(task()) for task in console.tasks]
@@ -82,6 +85,7 @@ async def serving(listener: socket.socket, console: Console) -> Any:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await _close(server)
+            await console.finish_changes(STOP_GRACE_S)
             console.close()
 
 

@@ -17,7 +17,7 @@
 
 import errno
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class ConsoleError(Exception):
@@ -50,9 +50,12 @@ class QueryFailed(ConsoleError):
 
     status: ClassVar[int] = 502
 
-    def __init__(self, cause: str, advice: str = "") -> None:
+    def __init__(self, cause: str, advice: str = "", *, before: Any = None, after: Any = None) -> None:
+        """`before` and `after`: for the audit log, what a change that failed had found and had done until then."""
         super().__init__(cause)
         self.advice = advice
+        self.before = before
+        self.after = after
 
 
 class NotFound(QueryFailed):

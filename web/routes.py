@@ -41,6 +41,8 @@ class Visit:
     """The parts of the path that the route names, such as `topic`."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     """The arguments of the address; of each the first value."""
+    is_local: bool = False
+    """Whether a program on this machine sent the request, without a proxy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,14 @@ from typing import Any, Final
 
 import msgspec
 
+from web.accounts.database import unsynced
+
 STARTED: Final = "started"
 """The outcome of a change that is in progress, or during which the console was killed."""
 LONGEST_DETAIL: Final = 4_096
 _KEPT: Final = 100_000  # limit: entries, some 50 MB at most; the oldest are dropped
+_REFUSED_KEPT: Final = 10_000  # limit: of refusals, which anybody can cause
+_TRIM_EVERY: Final = 100
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -46,12 +50,38 @@ class AuditLog:
         after: Any = None,
     ) -> int:
         """Adds an entry; it is durable when this returns its id."""
+        return self._insert(user, address, action, subject, outcome, _json(before), _json(after), is_refused=False)
+
+    def add_refused(self, user: str, address: str, action: str, subject: str, reason: str) -> None:
+        """Adds a login or change that was refused. Refusals drive out older refusals only, and the loop does not wait for the disk."""
+        with unsynced(self._database):
+            self._insert(user, address, action, subject, f"refused: {reason}", "", "", is_refused=True)
+
+    def _insert(
+        self,
+        user: str,
+        address: str,
+        action: str,
+        subject: str,
+        outcome: str,
+        before: str,
+        after: str,
+        *,
+        is_refused: bool,
+    ) -> int:
         done = self._database.execute(
-            "INSERT INTO audit (at_ms, user, address, action, subject, outcome, before, after) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (self._now_ms(), user, address, action, subject[:500], outcome[:500], _json(before), _json(after)),
+            "INSERT INTO audit (at_ms, user, address, action, subject, outcome, before, after, is_refused)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (self._now_ms(), user, address, action, subject[:500], outcome[:500], before, after, int(is_refused)),
         )
         entry = done.lastrowid or 0
-        self._database.execute("DELETE FROM audit WHERE id <= ?", (entry - _KEPT,))
+        if entry % _TRIM_EVERY == 0:
+            for refused, kept in ((0, _KEPT), (1, _REFUSED_KEPT)):
+                self._database.execute(
+                    "DELETE FROM audit WHERE is_refused = ? AND id <="
+                    " (SELECT id FROM audit WHERE is_refused = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                    (refused, refused, kept),
+                )
         return entry
 
     def finish(self, entry: int, outcome: str = "done", before: Any = None, after: Any = None) -> None:

@@ -1,18 +1,20 @@
 """The file of users, sessions and audit log.
 
 It has one writer, the console's process, and is small: statements take microseconds, a commit one sync. Every commit is durable before the
-user is answered.
+user is answered, except those within `unsynced`.
 """
 
+import contextlib
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from web.errors import DatabaseUnusable
 
-_VERSION: Final = 1
-_SCHEMA: Final = """
+_SCHEMAS: Final = (
+    """
 CREATE TABLE users (
     name TEXT PRIMARY KEY, access INTEGER NOT NULL, password TEXT NOT NULL, created_ms INTEGER NOT NULL, last_login_ms INTEGER NOT NULL
 ) STRICT;
@@ -25,7 +27,20 @@ CREATE TABLE audit (
     outcome TEXT NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL
 ) STRICT;
 CREATE INDEX audit_at ON audit (at_ms);
-"""
+""",
+    # Refusals have a limit of their own, so that they do not drive changes out of the log; tokens of programs.
+    """
+ALTER TABLE audit ADD COLUMN is_refused INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX audit_refused ON audit (is_refused, id);
+DROP INDEX audit_at;
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY, key BLOB NOT NULL UNIQUE, name TEXT NOT NULL, user TEXT NOT NULL REFERENCES users (name) ON DELETE CASCADE,
+    access INTEGER NOT NULL, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL
+) STRICT;
+""",
+)
+"""What each version adds to the one before."""
+_VERSION: Final = len(_SCHEMAS)
 
 
 def open_database(folder: Path) -> sqlite3.Connection:
@@ -33,14 +48,18 @@ def open_database(folder: Path) -> sqlite3.Connection:
     path = folder / "console.db"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(file, 0o600)  # of a copy that an administrator put back, for example
+        finally:
+            os.close(file)
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+        for number, schema in enumerate(_SCHEMAS[version:], version + 1):
+            connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {number}; COMMIT;")
     except (OSError, sqlite3.Error) as error:
         raise DatabaseUnusable(path, str(error)) from error
     if version > _VERSION:
@@ -49,3 +68,13 @@ def open_database(folder: Path) -> sqlite3.Connection:
             path, f"it was written by a newer version (schema {version}, this version has {_VERSION})"
         )
     return connection
+
+
+@contextlib.contextmanager
+def unsynced(database: sqlite3.Connection) -> Iterator[None]:
+    """Commits within do not wait for the disk; a power cut may undo them. For what anybody can cause, and nobody misses."""
+    database.execute("PRAGMA synchronous = NORMAL")
+    try:
+        yield
+    finally:
+        database.execute("PRAGMA synchronous = FULL")

@@ -1,5 +1,6 @@
 """Sessions: opaque tokens of browsers. The database has only their hashes, so that a stolen file opens no session."""
 
+import contextlib
 import hashlib
 import secrets
 import sqlite3
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from web.accounts.database import unsynced
 from web.routes import Access
 
 IDLE_MS: Final = 12 * 3_600_000
@@ -40,13 +42,14 @@ class Sessions:
         """Opens a session; returns its token, which is stored nowhere."""
         now_ms = self._now_ms()
         token = secrets.token_urlsafe(32)
-        self._database.execute(
-            "DELETE FROM sessions WHERE seen_ms < ? OR created_ms < ?", (now_ms - IDLE_MS, now_ms - LONGEST_MS)
-        )
-        self._database.execute(
-            "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
-            (_key(token), user, now_ms, now_ms, address, browser[:200]),
-        )
+        with unsynced(self._database):
+            self._database.execute(
+                "DELETE FROM sessions WHERE seen_ms < ? OR created_ms < ?", (now_ms - IDLE_MS, now_ms - LONGEST_MS)
+            )
+            self._database.execute(
+                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
+                (_key(token), user, now_ms, now_ms, address, browser[:200]),
+            )
         return token
 
     def find(self, token: str) -> Session | None:
@@ -59,7 +62,8 @@ class Sessions:
         if session.seen_ms < now_ms - IDLE_MS or session.created_ms < now_ms - LONGEST_MS:
             return None
         if session.seen_ms < now_ms - _SEEN_EVERY_MS:
-            self._database.execute("UPDATE sessions SET seen_ms = ? WHERE key = ?", (now_ms, _key(token)))
+            with contextlib.suppress(sqlite3.Error), unsynced(self._database):  # a full disk closes no session
+                self._database.execute("UPDATE sessions SET seen_ms = ? WHERE key = ?", (now_ms, _key(token)))
         return session
 
     def list(self) -> list[Session]:

@@ -69,11 +69,12 @@ class Users:
         if len(password) > LONGEST or not await self._passwords.is_right(stored, password) or stored is None:
             return None
         renewed = await self._passwords.hash(password) if self._passwords.is_weak(stored) else stored
-        self._database.execute(
+        done = self._database.execute(
             "UPDATE users SET last_login_ms = ?, password = ? WHERE name = ? AND password = ?",
             (self._now_ms(), renewed, name, stored),
         )
-        return self.find(name)
+        # The password may have been changed, or the user removed, while the old one was checked.
+        return self.find(name) if done.rowcount else None
 
     async def set_password(self, name: str, password: str) -> None:
         """Changes a password. Raises Invalid, NotFound."""

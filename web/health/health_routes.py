@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from sanic import HTTPResponse, Request
 
+from headrace.model.address_list import parse_address
 from web.health.checks import Report, health, readiness
 from web.health.name_server_list import is_subgroup, name_server_line
 from web.routes import Access, Raw, Visit
@@ -72,4 +73,5 @@ def _local_address(request: Request) -> str:
     """The console's address by which the client reached it; the header `Host` could be anything."""
     connection: Any = request.conn_info
     name = connection.sockname if connection is not None else None
-    return str(name[0]) if isinstance(name, tuple) else "127.0.0.1"
+    address = parse_address(str(name[0])) if isinstance(name, tuple) else None
+    return "127.0.0.1" if address is None else str(address)

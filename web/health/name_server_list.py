@@ -7,6 +7,7 @@ addresses, because one console serves one cluster.
 from collections.abc import Sequence
 from typing import Final
 
+from headrace.model.address_list import parse_address
 from headrace.model.host import format_host, parse_host
 
 SUBGROUP: Final = "nsaddr"
@@ -30,4 +31,5 @@ def is_subgroup(name: str) -> bool:
 
 
 def _is_local(host: str) -> bool:
-    return host in ("localhost", "0.0.0.0", "::", "::1") or host.startswith("127.")
+    address = parse_address(host)
+    return host == "localhost" if address is None else address.is_loopback or address.is_unspecified

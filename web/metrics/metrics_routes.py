@@ -1,7 +1,6 @@
 """`/metrics`: without a login from this machine; from elsewhere with the token in a file of the console's folder."""
 
 import hmac
-import ipaddress
 import logging
 from pathlib import Path
 
@@ -26,7 +25,7 @@ class MetricsRoutes:
         return [Raw("/metrics", self._metrics, Access.ANYONE)]
 
     async def _metrics(self, request: Request, visit: Visit) -> HTTPResponse:
-        if not _is_local_peer(request) and not self._has_token(request):
+        if not visit.is_local and not self._has_token(request):
             return HTTPResponse(
                 f"send the token as a bearer token; an administrator creates it in {self._token_file.name} in the console's folder\n",
                 status=401,
@@ -48,13 +47,3 @@ class MetricsRoutes:
             logger.error("metrics token unreadable file=%s error=%r", self._token_file, str(error))
             return False
         return bool(token) and hmac.compare_digest(given.strip().encode(), token)
-
-
-def _is_local_peer(request: Request) -> bool:
-    """Whether the request comes from this machine, and not through a reverse proxy."""
-    if "forwarded" in request.headers or "x-forwarded-for" in request.headers:
-        return False
-    try:
-        return ipaddress.ip_address(request.ip).is_loopback
-    except ValueError:
-        return False

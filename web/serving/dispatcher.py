@@ -23,7 +23,7 @@ from web.paths import path_of
 from web.routes import Change, Outcome, Query, Raw, Route, View, Visit
 from web.serving.forms import read_fields, read_form
 from web.serving.page_renderer import PageRenderer
-from web.serving.security import HEADERS
+from web.serving.security import HEADERS, HTTPS_HEADERS, check_text
 from web.serving.visitors import CSRF_FIELD, CSRF_HEADER, require
 from web.tables.export import to_csv, to_json_lines
 from web.tables.table import TableView
@@ -59,6 +59,7 @@ class Dispatcher:
         self._audit = audit
         self._on_change = on_change
         self._count = 0
+        self._running: set[asyncio.Task[Outcome]] = set()
         for route in routes:
             match route:
                 case Query():
@@ -71,7 +72,17 @@ class Dispatcher:
                     for method in route.methods:
                         self._add(app, route.path, method, self._raw(route))
         app.error_handler.add(Exception, self._failed)
-        app.on_response(_add_headers)  # type: ignore[no-untyped-call]
+        app.on_request(_check_headers)
+        app.on_response(self._add_headers)  # type: ignore[no-untyped-call]
+
+    async def finish_changes(self, grace_s: float) -> None:
+        """Waits for changes in progress; after `grace_s` cancels them. The audit log has their outcome then."""
+        if not self._running:
+            return
+        _, late = await asyncio.wait(self._running, timeout=grace_s)
+        for running in late:
+            running.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
     def _add(self, app: Sanic[Any, Any], path: str, method: str, handler: Handler) -> None:
         self._count += 1
@@ -143,17 +154,27 @@ class Dispatcher:
             form = read_form(change.form, sent)
         except QueryFailed as error:
             if visit.user:
-                self._audit.add(
-                    visit.user, visit.address, change.action, " ".join(visit.path.values()), f"failed: {error}"
-                )
+                subject = " ".join(visit.path.values())
+                self._audit.add_refused(visit.user, visit.address, change.action, subject, str(error))
             raise
         subject = change.subject(visit, form) if change.subject is not None else " ".join(visit.path.values())
         entry = self._audit.add(visit.user, visit.address, change.action, subject, STARTED)
+        running = asyncio.create_task(self._carry_out(change, visit, form, entry))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(running)  # a browser that disconnects does not stop it halfway
+
+    async def _carry_out(self, change: Change[Any], visit: Visit, form: Any, entry: int) -> Outcome:
         try:
             async with asyncio.timeout(CHANGE_DEADLINE_S):
                 outcome = await change.run(visit, form)
+        except asyncio.CancelledError:
+            self._audit.finish(entry, "failed: the console was stopped")
+            raise
         except Exception as error:
-            self._audit.finish(entry, f"failed: {_explain(error)[0]}")
+            failure = _explain(error)[0]
+            self._audit.finish(entry, f"failed: {failure}", failure.before, failure.after)
             raise
         finally:
             # Even if it failed: brokers may have carried out a part.
@@ -185,7 +206,19 @@ class Dispatcher:
                 return HTTPResponse(status=200, headers={"HX-Redirect": login})
             return redirect(login, status=303)
         view = View("Request failed", "error.html", {"failure": failure})
-        return self._pages.page(request, self._visitors.visit(request, {}), view, status=status)
+        try:
+            visit = self._visitors.visit(request, {})
+        except sqlite3.Error as again:  # the page must name the first cause
+            logger.error("session not readable path=%r error=%r", request.path, str(again))
+            visit = self._visitors.stranger(request)
+        return self._pages.page(request, visit, view, status=status)
+
+    def _add_headers(self, request: Request, response: HTTPResponse) -> None:
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        if self._visitors.is_https(request):
+            for name, value in HTTPS_HEADERS.items():
+                response.headers.setdefault(name, value)
 
 
 async def _read(query: Query, visit: Visit) -> tuple[View, dict[str, TableView[Any]]]:
@@ -222,9 +255,8 @@ def _json(body: Any, status: int = 200) -> HTTPResponse:
     return HTTPResponse(msgspec.json.encode(body), status=status, content_type="application/json", headers=headers)
 
 
-def _add_headers(_request: Request, response: HTTPResponse) -> None:
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
+def _check_headers(request: Request) -> None:
+    check_text(request.headers)
 
 
 def _explain(error: Exception) -> tuple[QueryFailed, int]:

@@ -51,16 +51,14 @@ class LoginPages:
         name, password = _field(request, "name").strip(), _field(request, "password")
         wait_ms = self._limits.wait_ms(visit.address, name)
         if wait_ms:
-            minutes = -(
-                -wait_ms // 60_000
-            )  # not in the audit log, from which anybody could drive older entries otherwise
+            minutes = -(-wait_ms // 60_000)
             failure: QueryFailed = TooOften("too many failed logins", f"Try again in {minutes} min.")
             return self._login_form(request, visit, failure, name)
         # order: counted before the password is checked, so that attempts at the same time count.
         self._limits.failed(visit.address, name)
         user = await self._users.log_in(name, password)
         if user is None:
-            self._audit.add("", visit.address, "login", name, "refused: wrong name or password")
+            self._audit.add_refused("", visit.address, "login", name, "wrong name or password")
             return self._login_form(request, visit, Refused("the user name or the password is wrong"), name)
         self._limits.succeeded(visit.address, name)
         self._audit.add(user.name, visit.address, "login", user.name)
@@ -82,12 +80,15 @@ class LoginPages:
         self._visitors.check_origin(request)
         self._check_first(visit.arguments.get("token", ""))
         name, password = _field(request, "name").strip(), _field(request, "password")
+        self._first_login.claim()  # order: before anything is awaited, so that two requests make one administrator
         try:
             if password != _field(request, "again"):
                 raise Invalid("the two passwords differ")
             user = await self._users.add(name, password, Access.ADMIN)
         except Invalid as failure:
             return self._first_form(request, visit, failure, name)
+        finally:
+            self._first_login.release()
         self._first_login.use()
         self._audit.add(user.name, visit.address, "user.create", user.name, after={"access": "admin"})
         await self._users.log_in(name, password)
@@ -105,7 +106,7 @@ class LoginPages:
             path=self._visitors.base_path or "/",
             max_age=_LANGUAGE_DAYS * 86_400,
             samesite="Lax",
-            secure=False,
+            secure=self._visitors.is_https(request),
         )
         return response
 
@@ -122,7 +123,7 @@ class LoginPages:
     def _check_first(self, token: str) -> None:
         if not self._users.is_empty() or not self._first_login.is_right(token):
             raise Refused(
-                "the link is invalid or has already been used",
+                "the link is invalid, too old or has already been used",
                 "If there are no users yet, restart the console: it writes a new link to its log.",
             )
 

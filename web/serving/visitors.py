@@ -13,6 +13,7 @@ from web.routes import Access, Visit
 from web.serving.security import Proxies, check_origin
 
 COOKIE: Final = "headrace_session"
+"""Over HTTPS with a prefix that stops other hosts and plain HTTP from setting it."""
 CSRF_FIELD: Final = "csrf"
 CSRF_HEADER: Final = "x-csrf-token"
 
@@ -30,7 +31,12 @@ class Visitors:
         session = self.sessions.find(self.token(request))
         arguments = {key: values[0] for key, values in request.args.items()}
         user, access = ("", Access.ANYONE) if session is None else (session.user, session.access)
-        return Visit(user, access, self.address(request), path, arguments)
+        is_local = self.proxies.is_local(request.ip, request.headers)
+        return Visit(user, access, self.address(request), path, arguments, is_local)
+
+    def stranger(self, request: Request) -> Visit:
+        """The request without looking for its session: nobody's."""
+        return Visit("", Access.ANYONE, self.address(request))
 
     def address(self, request: Request) -> str:
         """The address of the browser."""
@@ -38,7 +44,7 @@ class Visitors:
 
     def token(self, request: Request) -> str:
         """The token in the cookie; empty if there is none."""
-        return request.cookies.get(COOKIE) or ""
+        return request.cookies.get(self._cookie(request)) or ""
 
     def csrf(self, request: Request) -> str:
         """The token that forms of this session carry."""
@@ -56,16 +62,24 @@ class Visitors:
 
     def remember(self, request: Request, response: HTTPResponse, token: str) -> None:
         """Sets the cookie of a session, or removes it if the token is empty."""
-        is_https = self.proxies.is_https(request.ip, request.headers)
         response.add_cookie(
-            COOKIE,
+            self._cookie(request),
             token,
             path=self.base_path or "/",
             httponly=True,
             samesite="Lax",
-            secure=is_https,
+            secure=self.is_https(request),
             max_age=None if token else 0,
         )
+
+    def is_https(self, request: Request) -> bool:
+        """Whether the browser speaks HTTPS with the proxy before the console."""
+        return self.proxies.is_https(request.ip, request.headers)
+
+    def _cookie(self, request: Request) -> str:
+        if not self.is_https(request):
+            return COOKIE
+        return f"__Secure-{COOKIE}" if self.base_path else f"__Host-{COOKIE}"
 
 
 def require(visit: Visit, access: Access) -> None:

@@ -1,0 +1,161 @@
+"""Users, the first login's link, limits of logins and the audit log, without a server."""
+
+import asyncio
+import contextlib
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+import argon2
+import pytest
+
+from web.accounts import audit_log, database
+from web.accounts.audit_log import AuditLog
+from web.accounts.database import open_database
+from web.accounts.first_login import LIFETIME_MS, FirstLogin
+from web.accounts.login_limits import (
+    FAILURES_OF_ADDRESS,
+    FAILURES_OF_NAME,
+    WINDOW_OF_ADDRESS_MS,
+    WINDOW_OF_NAME_MS,
+    LoginLimits,
+    network_of,
+)
+from web.accounts.passwords import Passwords
+from web.accounts.users import Users
+from web.errors import DatabaseUnusable
+from web.routes import Access
+
+QUICK = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+PASSWORD = "correct horse battery"
+
+
+def test_login_with_a_password_that_was_changed_meanwhile_fails(tmp_path: Path) -> None:
+    class Slow(Passwords):
+        async def is_right(self, stored: str | None, password: str) -> bool:
+            is_right = await super().is_right(stored, password)
+            await users.set_password("alice", "another password")
+            return is_right
+
+    users = Users(open_database(tmp_path), Slow(QUICK), lambda: 0)
+
+    async def log_in() -> Any:
+        await users.add("alice", PASSWORD, Access.ADMIN)
+        return await users.log_in("alice", PASSWORD)
+
+    assert asyncio.run(log_in()) is None
+
+
+# ---- the first login's link
+
+
+def test_link_ends_after_a_day_and_is_replaced_at_the_next_start(tmp_path: Path) -> None:
+    now = [int((tmp_path.stat().st_mtime + 60) * 1000)]
+    first = FirstLogin(tmp_path, "http://x/", lambda: now[0])
+    token = first.make().partition("token=")[2]
+    assert first.is_right(token)
+    now[0] += LIFETIME_MS + 60_000
+    assert not first.is_right(token)
+    again = FirstLogin(tmp_path, "http://x/", lambda: now[0])
+    assert again.make().partition("token=")[2] != token
+
+
+def test_claimed_link_is_right_for_nobody_else(tmp_path: Path) -> None:
+    first = FirstLogin(tmp_path, "http://x/", lambda: 0)
+    token = first.make().partition("token=")[2]
+    first.claim()
+    assert not first.is_right(token)
+    first.release()
+    assert first.is_right(token)
+    assert not first.is_right("é")
+
+
+# ---- limits of logins
+
+
+def test_own_login_does_not_reset_the_attempts_at_another_user() -> None:
+    limits = LoginLimits(lambda: 0)
+    for _ in range(FAILURES_OF_ADDRESS - 1):
+        limits.failed("192.0.2.7", "admin")
+        limits.failed("192.0.2.7", "viewer")
+        limits.succeeded("192.0.2.7", "viewer")
+    assert limits.wait_ms("192.0.2.7", "admin") == 0
+    limits.failed("192.0.2.7", "admin")
+    assert limits.wait_ms("192.0.2.7", "admin") == WINDOW_OF_ADDRESS_MS
+
+
+def test_strangers_cannot_lock_a_user_out_of_an_address_that_is_known() -> None:
+    limits = LoginLimits(lambda: 0)
+    limits.failed("192.0.2.7", "admin")
+    limits.succeeded("192.0.2.7", "admin")
+    for number in range(FAILURES_OF_NAME):
+        limits.failed(f"198.51.100.{number}", "admin")
+    assert limits.wait_ms("203.0.113.9", "admin") == WINDOW_OF_NAME_MS
+    assert limits.wait_ms("192.0.2.7", "admin") == 0
+
+
+def test_failures_are_forgotten_after_their_window() -> None:
+    now = [0]
+    limits = LoginLimits(lambda: now[0])
+    for _ in range(FAILURES_OF_ADDRESS):
+        limits.failed("192.0.2.7", "admin")
+    now[0] = WINDOW_OF_ADDRESS_MS - 1
+    assert limits.wait_ms("192.0.2.7", "admin") == 1
+    now[0] += 1
+    assert limits.wait_ms("192.0.2.7", "admin") == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),  # on a socket for both versions, all of IPv4 is in one /64
+        ("2001:db8::1", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_network_of_an_address(address: str, network: str) -> None:
+    assert network_of(address) == network
+
+
+# ---- the database
+
+
+def test_refusals_never_drive_changes_out_of_the_audit_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "_KEPT", 50)
+    monkeypatch.setattr(audit_log, "_REFUSED_KEPT", 20)
+    log = AuditLog(open_database(tmp_path), lambda: 0)
+    for number in range(40):
+        log.add("alice", "", "topic.create", f"T{number}")
+    for _ in range(1_000):
+        log.add_refused("eve", "", "topic.create", "T", "eve is viewer")
+    entries = log.entries()
+    assert len([entry for entry in entries if entry.outcome == "done"]) == 40
+    assert 20 <= len([entry for entry in entries if entry.outcome.startswith("refused: ")]) < 120
+    for number in range(200):
+        log.add("alice", "", "topic.create", f"T{number}")
+    assert 50 <= len([entry for entry in log.entries() if entry.outcome == "done"]) < 150
+
+
+def test_database_of_the_first_version_is_upgraded_and_keeps_its_users(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "console.db")) as old:
+        old.executescript(f"{database._SCHEMAS[0]} PRAGMA user_version = 1;")
+        old.execute("INSERT INTO users VALUES ('alice', 3, 'hash', 1, 2)")
+        old.execute("INSERT INTO audit VALUES (1, 5, 'alice', '', 'login', '', 'done', '', '')")
+        old.commit()
+    now = open_database(tmp_path)
+    assert [user.name for user in Users(now, Passwords(QUICK), lambda: 0).list()] == ["alice"]
+    assert [entry.action for entry in AuditLog(now, lambda: 0).entries()] == ["login"]
+    assert now.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_database_is_private_and_not_opened_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "console.db").touch(0o644)
+    open_database(tmp_path).close()
+    assert stat.S_IMODE((tmp_path / "console.db").stat().st_mode) == 0o600
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "console.db").symlink_to(tmp_path / "console.db")
+    with pytest.raises(DatabaseUnusable):
+        open_database(other)
