@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def command(file: str, data: str) -> None:
     """Check FILE. A name that ends in .toml is read as appliance.toml, any other as broker.conf.
 
-    Prints a warning for each key that has no effect and, for appliance.toml, the brokers of the appliance. Fails with one line if a
+    Prints a warning for each key that has no effect and, for appliance.toml, the brokers of the appliance. Fails with a one-line error if a
     value is invalid, two brokers use the same port, folder or file, or, in appliance.toml, a key is unknown.
     """
     from appliance.configuration_reader import check_file  # noqa: PLC0415  slow to import
