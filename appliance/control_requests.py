@@ -111,7 +111,11 @@ class ControlRequests:
         if self._supervisor.is_stopping:
             answer(_refusal("the appliance is stopping"))
         elif managed.role.runs_once:
-            answer(_refusal(f"{managed.name} runs once at startup and cannot be started or stopped on its own"))
+            answer(
+                _refusal(
+                    f"{managed.name} runs once at startup and cannot be started or stopped on its own; restart the appliance instead"
+                )
+            )
         elif roles.is_stopping:
             broker = managed.name.partition("/")[0]
             answer(_refusal(f"{broker} is stopped; start it with: headrace start {broker}"))

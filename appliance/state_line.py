@@ -26,7 +26,7 @@ class RoleState:
 
 
 def format_state_line(state: str, roles: Sequence[RoleState], failed_brokers: Sequence[str]) -> str:
-    """Such as `running, 7 roles; down: broker`. `state` is that of the appliance: starting, running or stopping."""
+    """Such as `running, 8 roles; down: broker`. `state` is that of the appliance: starting, running or stopping."""
     processes = [role for role in roles if role.phase not in {Phase.WAITING, Phase.STOPPED, Phase.ENDED}]
     if state == "stopping":
         return f"stopping; waiting for {', '.join(role.name for role in processes) or 'cleanup'}"

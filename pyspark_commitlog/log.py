@@ -59,7 +59,7 @@ def read_range(byte_range: ByteRange, options: ReadOptions, scan_options: ScanOp
             yield _as_promised(window.rows, options.schema)
     if scan.landed != byte_range.end:
         raise SourceError(
-            f"{byte_range.segment.path}: no record begins at {byte_range.end}, where the log was cut (a message body "
+            f"{byte_range.segment.path}: no record begins at {byte_range.end}, where the log was split (a message body "
             'looks like a record); use option("wholeSegments", "true")'
         )
 

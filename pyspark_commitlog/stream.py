@@ -22,7 +22,7 @@ class CommitLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def __init__(self, options: ReadOptions) -> None:
         if options.end is not None:
-            raise ExportError('commitlog: a stream has no end; remove the option "to" or use a batch query')
+            raise ExportError('commitlog: streams do not support the option "to"; remove it, or use a batch query')
         self._options = options
         self._target: int | None = None
 

@@ -245,7 +245,7 @@ class TimerDelivery:
             return found
         entry = self._queue.entry(TIMER_TOPIC, 0, theirs.queue_offset)
         known = self._offsets.wrote_offset if entry is None else entry[0]
-        logger.info("skipped timers already delivered by RocketMQ 5 due_before_ms=%d", theirs.delivered_before)
+        logger.info("timers already delivered by RocketMQ 5 skipped due_before_ms=%d", theirs.delivered_before)
         return Checkpoint(found.queue_offset, theirs.delivered_before, known)
 
     def _read_checkpoint(self) -> Checkpoint | None:

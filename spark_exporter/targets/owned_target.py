@@ -76,7 +76,7 @@ class OwnedTarget:
         if missing:
             raise TargetError(
                 f"{self.staging.uri}: {len(missing)} of {len(files)} files written by workers are missing ({missing[0]}): "
-                "the target must be one that all workers share"
+                "use a target that all workers can access"
             )
         fault_point(f"{commit.kind}.deciding")
         if not self._ledger.decide(commit):

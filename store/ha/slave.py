@@ -115,7 +115,7 @@ class HaSlave:
             # compat: heartbeats are checked too.
             raise HaError(
                 f"offset mismatch: master sent {offset}, local log ends at {log.copied_offset}; "
-                "if it repeats, the slave holds another log: clear its store"
+                "if this repeats, the slave has a different log: delete its store"
             )
         if not frame.data:
             return

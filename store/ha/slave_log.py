@@ -89,7 +89,7 @@ class SlaveLog:
         if offset != self.copied_offset:
             raise HaError(
                 f"offset mismatch: master sent {offset}, local log ends at {self.copied_offset}; "
-                "if it repeats, the slave holds another log: clear its store"
+                "if this repeats, the slave has a different log: delete its store"
             )
         end = offset + len(data)
         # order: the limit is raised before the first byte beyond it is touched.

@@ -65,7 +65,7 @@ class IndexSync:
             self._last_thorough_ms = now
         # A full IndexFile moves the checkpoint at once, as in RocketMQ.
         if self._guarded(lambda: self._round(thorough, between)):
-            logger.debug("indexes synced thorough=%s", thorough)
+            logger.debug("indexes synced full=%s", thorough)
 
     def next_work_ms(self) -> int:
         """In how many ms the next round is due."""

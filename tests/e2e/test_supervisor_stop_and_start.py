@@ -128,7 +128,11 @@ def test_restart_starts_a_new_process(tmp_path: Path) -> None:
     [
         ("stop", "borker", "role borker not found"),
         ("stop", "workr", "role workr not found (did you mean worker?); existing roles: logger, recover, sink, worker"),
-        ("start", "recover", "recover runs once at startup and cannot be started or stopped on its own"),
+        (
+            "start",
+            "recover",
+            "recover runs once at startup and cannot be started or stopped on its own; restart the appliance instead",
+        ),
         ("restart", "", "role  not found"),
     ],
 )

@@ -85,7 +85,7 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
         if self.security not in ("starttls", "tls", "none") or not 0 < self.port < 65_536 or not self.host:
             return "expected a host, a port, and one of starttls, tls, none"
         if self.password and self.security == "none":
-            return "a password is not sent without TLS"
+            return "a password requires TLS: use starttls or tls"
         return None
 
     def send(self, events: list[AlertEvent]) -> None:

@@ -1,4 +1,4 @@
-"""KeptNames: which topics and groups have series of their own. The number is bounded; the rest is added up under `_other`."""
+"""KeptNames: which topics and groups have series of their own. The number is bounded; the others are summed under `_other`."""
 
 from collections.abc import Collection, Iterable
 from typing import Final, Generic, TypeVar

@@ -31,7 +31,9 @@ def check_body(message: Message, max_size: int) -> None:
             f"the message to {message.topic} has an empty body; RocketMQ does not store empty messages"
         )
     if size > max_size:
-        raise MessageInvalid(f"the message to {message.topic} has {size} bytes, more than max_message_size={max_size}")
+        raise MessageInvalid(
+            f"the message to {message.topic} has {size} bytes, more than max_message_size={max_size}; send a smaller one, or raise max_message_size and the broker's maxMessageSize"
+        )
 
 
 def property_text(properties: dict[str, str]) -> str:

@@ -167,7 +167,7 @@ def test_range_that_ends_within_a_record_fails_the_query(log: SmallLog) -> None:
     given = options(log)
     (segment, *_) = open_source(log.root).segments
     cut = ByteRange(segment, 0, log.offsets[10] + 50, segment.end)
-    with pytest.raises(SourceError, match=f"no record begins at {log.offsets[10] + 50}, where the log was cut"):
+    with pytest.raises(SourceError, match=f"no record begins at {log.offsets[10] + 50}, where the log was split"):
         list(read_range(cut, given, given.scan))
 
 
@@ -216,5 +216,5 @@ def test_stream_fails_when_its_next_files_have_been_deleted(log: SmallLog) -> No
     reader = CommitLogStreamReader(options(log, includesystem="true", failondataloss="false"))
     end = reader.latestOffset({"phy": 0}, EVERYTHING)
     assert offsets(reader, list(reader.partitions({"phy": 0}, end))) == [at for at in log.offsets if at >= 1 << 16]
-    with pytest.raises(ExportError, match="a stream has no end"):
+    with pytest.raises(ExportError, match="streams do not support"):
         CommitLogStreamReader(options(log, to="5"))
