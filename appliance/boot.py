@@ -13,7 +13,7 @@ import selectors
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from appliance import preflight, process
 from appliance.broker_group import BrokerGroup
@@ -25,6 +25,7 @@ from appliance.effective_configuration import BrokerConfiguration, Configuration
 from appliance.errors import PreflightFailed
 from appliance.installed_program import InstalledProgram
 from appliance.log_channel import LogChannel, log_to
+from appliance.managed_role import ManagedRole, Phase
 from appliance.reload import ReloadedSettings, Reloader, current_log_level
 from appliance.role_supervisor import RoleSupervisor, Timeouts
 from appliance.role_table import ROLE_TABLES, ApplianceSettings, RoleTables
@@ -38,6 +39,7 @@ from ipc.role_pages import RolePages
 from ipc.store_lock import StoreLock
 
 _LOCK_RETRY_S: Final = 0.1
+_CONSOLE_SAID_WITHIN_S: Final = 10.0
 
 logger = logging.getLogger(__name__)
 
@@ -240,12 +242,22 @@ def _supervise(
             orphan_patience_ms=configuration.appliance.role_stop_timeout,
         )
 
+    def say_console(role: ManagedRole[Any, Any]) -> bool:
+        if role.problem:
+            announce.warn(f"the console is not available; the supervisor tries again: {role.problem}")
+        elif role.phase is Phase.RUNNING:
+            announce.say(f"console at {configuration.console.url}")
+        else:
+            return supervisor.is_stopping
+        return True
+
     def say_ready() -> None:
         up = [group.configuration for group in groups if group.error is None]
         for port, what in listening_ports(configuration, up).items():
             announce.say(f"{what} listening on {configuration.host}:{port}")
-        if configuration.appliance.console_enable:
-            announce.say(f"console at {configuration.console.url}")
+        if console is not None:
+            until_s = time.monotonic() + _CONSOLE_SAID_WITHIN_S
+            supervisor.when(lambda: say_console(console[1]) or time.monotonic() > until_s)
         announce.say(f"ready in {time.monotonic() - started:.2f} s")
         service_manager.ready()
         logger.info("appliance ready startup_ms=%d", (time.monotonic() - started) * 1000)
@@ -283,6 +295,7 @@ def _supervise(
         say_ready,
         Reloader(sources, configuration, reload_page).reload,
     )
+    console = supervisor.find_role("console")
     requests = ControlRequests(supervisor, {"pid": os.getpid(), "data": paths.data})
     control.serve(requests.handle)
     # Existing objects stay for ever: the collector need not visit them, and children need not copy their pages for that.

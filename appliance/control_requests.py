@@ -121,8 +121,9 @@ class ControlRequests:
             answer(_refusal(f"{broker} is stopped; start it with: headrace start {broker}"))
         else:
             logger.info("role command received command=%s role=%s", command, managed.name)
+            managed.problem = ""
             if command == "start":
-                if managed.phase is Phase.STOPPED:
+                if managed.phase in {Phase.STOPPED, Phase.WAITING}:
                     roles.start_role(managed)
                 elif managed.phase is Phase.STOPPING:
                     managed.is_to_start_again = True
@@ -138,6 +139,9 @@ class ControlRequests:
                 return True
             if managed.phase is phase:
                 answer({"ok": True, "role": managed.name, "state": phase.value, "pid": managed.pid})
+                return True
+            if phase is Phase.RUNNING and managed.problem:
+                answer(_refusal(f"{managed.name} could not start: {managed.problem}; the supervisor tries again"))
                 return True
             if self._supervisor.is_stopping or roles.is_stopping:
                 what = "the appliance" if self._supervisor.is_stopping else "its broker"

@@ -207,6 +207,7 @@ def _run_console(context: ApplianceRoleContext, settings: ApplianceSettings) -> 
         Path(paths.control_socket),
         own_servers(configuration),
     )
+    daemon.spare_brokers()
     daemon.run(context.beat, context.running, context.stop_fd, listener, console)
 
 

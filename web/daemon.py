@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import socket
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,9 +21,20 @@ from web.serving.connections import Connection
 BEAT_INTERVAL_S: Final = 0.25
 STOP_GRACE_S: Final = 2.0  # limit: requests in progress; streams of events are not awaited
 _NICENESS: Final = 5  # limit: pages must not take the processor from brokers of the same machine
+_MEMORY: Final = 1 << 30  # limit: a request that needs more fails
 _KILL_EARLY: Final = "500"  # limit: nor memory: the kernel ends the console before a broker
 
 logger = logging.getLogger(__name__)
+
+
+def spare_brokers() -> None:
+    """Limits this process, so that brokers of the same machine come first: processor, memory, and which process the kernel ends first."""
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(_KILL_EARLY)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
 
 
 def run(
@@ -36,10 +48,6 @@ def run(
 
     `ready` is called once, when browsers are answered; `beat` at least every quarter of a second while the loop turns.
     """
-    with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-        file.write(_KILL_EARLY)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(beat, ready, stop_fd, listener, settings))
 

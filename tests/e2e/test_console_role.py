@@ -1,6 +1,7 @@
 """The role `console`: it never stands in the way of brokers."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -25,6 +26,8 @@ def test_console_lists_topics_and_is_restarted_after_a_kill(tmp_path: Path) -> N
         assert "TBW102" in [row["topic"] for row in topics["rows"]]
         broker, console = appliance.pid_of("broker"), appliance.pid_of("console")
         assert Path(f"/proc/{console}/oom_score_adj").read_text() == "500\n"
+        assert resource.prlimit(console, resource.RLIMIT_DATA) == (1 << 30, 1 << 30)
+        wait_until(lambda: f"console at http://127.0.0.1:{port}/" in appliance.log.read_text(), 15, "its address")
         os.kill(console, signal.SIGKILL)
         appliance.wait_restarted("console", console)
         wait_until(lambda: is_up(port), 30, "console again")
@@ -43,6 +46,12 @@ def test_appliance_starts_while_the_console_s_port_is_in_use_and_the_console_fol
             assert (
                 f"port {port} of 127.0.0.1 is in use" in appliance.run("status", "--data", str(appliance.data)).stdout
             )
+            said = "the console is not available; the supervisor tries again: port"
+            wait_until(lambda: said in appliance.log.read_text(), 15, "the warning")
+            assert "headrace: console at" not in appliance.log.read_text()
+            for command in ("start", "restart"):
+                refused = appliance.run(command, "console", "--data", str(appliance.data), check=False)
+                assert f"console could not start: port {port} of 127.0.0.1 is in use" in refused.stderr
             taken.close()
             wait_until(lambda: is_up(port), 60, "console once the port is free")
             assert appliance.status()["roles"]["console"]["problem"] == ""

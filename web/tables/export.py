@@ -3,20 +3,22 @@
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from web.tables.table import Column, Kind
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Also what spreadsheets take for the same signs: their full-width forms."""
 
 
 def to_csv(columns: Sequence[Column[Any]], rows: Sequence[msgspec.Struct]) -> Iterator[bytes]:
     """A line with the names of the fields, then one for each row. Texts that a spreadsheet would run as formulas begin with an apostrophe."""
-    yield _line([column.key for column in columns])
+    yield _line([column.key for column in columns], csv.QUOTE_MINIMAL)
     for row in rows:
-        yield _line([_cell(column, getattr(row, column.key)) for column in columns])
+        # Every cell is quoted: spreadsheets of some languages separate cells at semicolons too.
+        yield _line([_cell(column, getattr(row, column.key)) for column in columns], csv.QUOTE_ALL)
 
 
 def to_json_lines(rows: Sequence[msgspec.Struct]) -> Iterator[bytes]:
@@ -39,10 +41,10 @@ def _cell(column: Column[Any], value: Any) -> str:
 
 
 def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if text.lstrip(" \xa0\u3000").startswith(_FORMULA) else text
 
 
-def _line(cells: Sequence[str]) -> bytes:
+def _line(cells: Sequence[str], quoting: Literal[0, 1]) -> bytes:
     line = io.StringIO()
-    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    csv.writer(line, lineterminator="\r\n", quoting=quoting).writerow(cells)
     return line.getvalue().encode()

@@ -63,6 +63,7 @@ def command(namesrv: str, data: str, host: str, port: int, base_path: str, trust
     stop_fd, stop_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os.write(stop_write_fd, b"\0"))
+    daemon.spare_brokers()
     daemon.run(
         lambda: None,
         lambda: click.echo(f"headrace: console at {config.url}"),

@@ -82,6 +82,8 @@ def test_master_and_slave_share_brokerName(tmp_path: Path) -> None:  # noqa: N80
         ('[[broker]]\nname = "a"\n[[broker]]\nname = "a"\n', "2 [[broker]] tables are named a"),
         ('[[broker]]\nname = "a/b"\n', "name=a/b: expected up to 40 letters"),
         ('[[broker]]\nname = "logs"\n', "name=logs is reserved"),
+        ('[[broker]]\nname = "console"\n', "name=console is reserved"),
+        ('[[broker]]\nname = "tls"\n', "name=tls is reserved"),
         ("[[broker]]\nlistenPrt = 1\n", "[[broker]] broker-a: unknown key listenPrt (did you mean listenPort?)"),
         ("[[broker]]\nport = 1\nlistenPort = 1\n", "port and listenPort are the same"),
         ("[[broker]]\nlistenPort = [1]\n", "listenPort: expected a single value"),

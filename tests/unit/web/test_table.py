@@ -120,10 +120,17 @@ def test_arguments_of_the_second_table_of_a_page_have_its_name_as_prefix() -> No
 
 
 def test_csv_quotes_texts_and_disarms_formulas() -> None:
-    rows = [Row('=HYPERLINK("x")', 1), Row('a "b", c\nd', None)]
+    rows = [Row('=HYPERLINK("x")', 1), Row('a "b", c\nd;=1', None)]
     assert b"".join(to_csv(COLUMNS, rows)).decode() == (
-        'name,size,extra\r\n"\'=HYPERLINK(""x"")",1,\r\n"a ""b"", c\nd",,\r\n'
+        'name,size,extra\r\n"\'=HYPERLINK(""x"")","1",""\r\n"a ""b"", c\nd;=1","",""\r\n'
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["=1", "+1", "-1", "@x", "\t=1", "\n=1", " =1", "\u3000=1", "\uff1d1", "\uff0b1", "\u22121"]
+)
+def test_csv_disarms_every_text_that_a_spreadsheet_takes_for_a_formula(text: str) -> None:
+    assert b"".join(to_csv(COLUMNS, [Row(text, 1)])).decode().splitlines(keepends=True)[1].startswith("\"'")
 
 
 def test_json_lines_have_one_object_a_line() -> None:
