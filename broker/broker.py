@@ -16,6 +16,7 @@ from broker.admin.fixed_values import fixed_values
 from broker.broker_conf import BrokerConf
 from broker.config import BrokerConfig
 from broker.connections.acl_admission import AclAdmission
+from broker.connections.hot_round import HotRound
 from broker.delivery_services import DeliveryServices
 from broker.errors import PortTaken
 from broker.findings.board import make_finding_board
@@ -193,7 +194,7 @@ class _Broker:
         logger.info("broker running name=%s address=%s", settings.broker.broker_name, settings.broker.address)
         await stopped.wait()
         context.take_stop_order()
-        await self._stop(server, tasks)
+        await self._stop(server, requests.hot_round, tasks)
 
     async def deliver_timers(self) -> int:
         """Delivers all timers. Returns how many."""
@@ -223,11 +224,13 @@ class _Broker:
         except OSError as error:
             raise PortTaken(self._settings.host, port, error) from error
 
-    async def _stop(self, server: RemotingServer, tasks: list[asyncio.Task[None]]) -> None:
+    async def _stop(self, server: RemotingServer, hot_round: HotRound, tasks: list[asyncio.Task[None]]) -> None:
         """Unregisters from the name servers, answers waiting requests, stores committed offsets."""
         logger.info("broker stopping connections=%d", len(server.connections))
         await self._registration.stop()
         self._writing.refuse()
+        # order: before the check of the gate, which does not know of appends that are not published yet.
+        hot_round.end()
         loop, wakeups = asyncio.get_running_loop(), self._waiters.wakeups
         deadline = loop.time() + self._settings.store.sync_flush_timeout / 1000
         while self._writing.gate.has_waiting and loop.time() < deadline:

@@ -6,7 +6,7 @@ One place knows whether anything waits, which is when the broker wants to be run
 from collections.abc import Callable
 
 from broker.pulling.held_pulls import HeldPulls, QueueKey
-from broker.wakeups import Wakeups
+from broker.wakeups import Waiting, Wakeups
 from ipc.queue_table import QueueTable
 from ipc.role_context import RoleContext
 
@@ -18,7 +18,12 @@ class OffsetWaiters:
         self._changed_rows = context.instance.changed_rows_reader()
         self._queue_keys = _QueueKeys(queue_table)
         self._others: list[tuple[Callable[[], bool], Callable[[], object]]] = []
-        self.wakeups = Wakeups(context.bell, context.control, self._is_anyone_waiting, self._look)  # type: ignore[arg-type]
+        instance = context.instance
+        waiting = (
+            Waiting(instance.bells["broker"], self._is_anyone_else_waiting),
+            Waiting(instance.pull_bell(), self._is_pull_held),
+        )
+        self.wakeups = Wakeups(waiting, context.control, self._look)
         self.ask = self.wakeups.ask
         self.held = HeldPulls(self.ask)
 
@@ -26,8 +31,11 @@ class OffsetWaiters:
         """Somebody else may wait; `go_on` is called before held pulls are looked at."""
         self._others.append((is_waiting, go_on))
 
-    def _is_anyone_waiting(self) -> bool:
-        return bool(len(self.held)) or any(is_waiting() for is_waiting, _ in self._others)
+    def _is_pull_held(self) -> bool:
+        return bool(len(self.held))
+
+    def _is_anyone_else_waiting(self) -> bool:
+        return any(is_waiting() for is_waiting, _ in self._others)
 
     def _look(self) -> None:
         for _, go_on in self._others:

@@ -10,6 +10,7 @@ from broker.clients.lock_processor import LockProcessor
 from broker.clients.offset_processor import OffsetProcessor
 from broker.clients.rebalance_locks import RebalanceLocks
 from broker.connections.hot_requests import HotRequests
+from broker.connections.hot_round import HotRound
 from broker.delivery_services import DeliveryServices
 from broker.filtering.pull_filters import PullFilters
 from broker.live_config import LiveConfig
@@ -56,6 +57,7 @@ class RequestHandlers:
         self.main, self.fast = make_table(), make_table()
         self._writing = writing
         self._mark = mark
+        self.hot_round = HotRound(writing.appender)
         self._pull_path = _make_pull_path(settings, live, tables, reading)
         ports = self.main, self.fast
         filters = PullFilters(tables.filters, settings.broker, tables.functions)
@@ -68,11 +70,15 @@ class RequestHandlers:
 
     def main_hot_path(self, connection: Connection) -> HotRequests:
         """For a new connection to the main port."""
-        return HotRequests(connection, self._writing.path, self._pull_path, self._writing.appender, self._mark)
+        return self._hot_path(connection, self._pull_path)
 
     def fast_hot_path(self, connection: Connection) -> HotRequests:
         """For a new connection to the fast port, which serves no pulls."""
-        return HotRequests(connection, self._writing.path, None, self._writing.appender, self._mark)
+        return self._hot_path(connection, None)
+
+    def _hot_path(self, connection: Connection, pulls: PullPath | None) -> HotRequests:
+        writing = self._writing
+        return HotRequests(connection, writing.path, pulls, writing.appender, self.hot_round, self._mark)
 
 
 _Ports = tuple[HandlerTable, HandlerTable]

@@ -1,47 +1,56 @@
 """Wakeups: turns bells of other processes into checks of what they have published.
 
-Dispatch, flush, ha and the housekeeper ring only a broker that asks for it (`asleep_broker`), and it asks only while
-somebody waits: a held pull, an answer at the ack gate, a put without a file. Otherwise a busy log costs it nothing.
+Dispatch, flush, ha and the housekeeper ring only a broker that asks for it, and it asks only while somebody waits for them:
+dispatch while a pull is held (`asleep_pulls`), the others while an answer is at the ack gate or a put has no file (`asleep_broker`).
+Otherwise a busy log costs it nothing. Both bells are one eventfd.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ipc.bells import Bell
 from ipc.control_block import ControlBlock
 
 
-class Wakeups:
-    """Turns rings into calls of `look`. `is_anyone_waiting()` says whether rings are wanted."""
+@dataclass(slots=True)
+class Waiting:
+    """Those who wait for one bell. `is_anyone()` says whether rings are wanted."""
 
-    def __init__(
-        self, bell: Bell, control: ControlBlock, is_anyone_waiting: Callable[[], bool], look: Callable[[], None]
-    ) -> None:
-        self._bell = bell
+    bell: Bell
+    is_anyone: Callable[[], bool]
+    is_asking: bool = False
+
+
+class Wakeups:
+    """Turns rings into calls of `look`. All bells have the same eventfd."""
+
+    def __init__(self, waiting: Sequence[Waiting], control: ControlBlock, look: Callable[[], None]) -> None:
+        self._waiting = waiting
+        self._bell = waiting[0].bell
         self._control = control
-        self._is_anyone_waiting = is_anyone_waiting
         self._look = look
-        self._is_asking = False
         self._seen: tuple[int, ...] = ()
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Watches the bell."""
+        """Watches the bells."""
         loop.add_reader(self._bell.fd, self._rung)
 
     def detach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Asks no more."""
         loop.remove_reader(self._bell.fd)
-        self._bell.woke()
+        self._ask_nobody()
 
     def ask(self) -> None:
         """Somebody has begun to wait: from now on be rung. Cheap where rings are asked for already."""
-        if not self._is_asking and self._is_anyone_waiting():
-            self._sleep()
+        for one in self._waiting:
+            if not one.is_asking and one.is_anyone():
+                self._sleep()
+                return
 
     def look(self) -> None:
         """Looks now: after a ring, and by the clock as the net below."""
-        self._bell.woke()
-        self._is_asking = False
+        self._ask_nobody()
         self._seen = self._offsets()
         self._look()
         if self._is_anyone_waiting():
@@ -51,16 +60,27 @@ class Wakeups:
         self._bell.drain()
         self.look()
 
+    def _is_anyone_waiting(self) -> bool:
+        return any(one.is_anyone() for one in self._waiting)
+
+    def _ask_nobody(self) -> None:
+        for one in self._waiting:
+            one.is_asking = False
+            one.bell.woke()
+
     def _sleep(self) -> None:
-        self._is_asking = True
-        self._bell.prepare_sleep()
+        for one in self._waiting:
+            if not one.is_asking and one.is_anyone():
+                one.is_asking = True
+                one.bell.prepare_sleep()
         # order: look again after asking, or what was published just before is slept through.
         while self._offsets() != self._seen:
             self._seen = self._offsets()
             self._look()
-        if not self._is_anyone_waiting():
-            self._is_asking = False
-            self._bell.woke()
+        for one in self._waiting:
+            if one.is_asking and not one.is_anyone():
+                one.is_asking = False
+                one.bell.woke()
 
     def _offsets(self) -> tuple[int, ...]:
         control = self._control

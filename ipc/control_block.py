@@ -78,6 +78,7 @@ class ControlBlock:
     clean_topics_handled = _CellReader(layout.CLEAN_TOPICS_HANDLED)
     config_version = _CellReader(layout.CONFIG_VERSION)
     asleep_broker = _CellReader(layout.ASLEEP["broker"])
+    asleep_pulls = _CellReader(layout.ASLEEP["pulls"])
     asleep_dispatch = _CellReader(layout.ASLEEP["dispatch"])
     asleep_flush = _CellReader(layout.ASLEEP["flush"])
     asleep_housekeeper = _CellReader(layout.ASLEEP["housekeeper"])

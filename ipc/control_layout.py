@@ -10,7 +10,6 @@ a property in `control_block`, a method in its writer's publisher; raise `segmen
 
 from dataclasses import dataclass
 
-from ipc.names import BELL_ROLES
 from ipc.segment_header import HEADER_WORDS, magic_of
 
 MAGIC = magic_of(b"HRcontrl")
@@ -189,6 +188,12 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "the broker is about to wait and must be rung",
     ),
     (
+        "asleep_pulls",
+        "broker",
+        ("dispatch",),
+        "pulls are held, and the broker must be rung when queues have changed; through the broker's eventfd",
+    ),
+    (
         "asleep_dispatch",
         "dispatch",
         (LOG_WRITER, "housekeeper"),
@@ -247,4 +252,5 @@ DELETE_EXPIRED_HANDLED = _WORDS["delete_expired_handled"]
 CLEAN_TOPICS_REQUESTS = _WORDS["clean_topics_requests"]
 CLEAN_TOPICS_HANDLED = _WORDS["clean_topics_handled"]
 CONFIG_VERSION = _WORDS["config_version"]
-ASLEEP = {role: _WORDS[f"asleep_{role}"] for role in BELL_ROLES}
+ASLEEP = {name.removeprefix("asleep_"): word for name, word in _WORDS.items() if name.startswith("asleep_")}
+"""The cells of bells: one for each role that has an eventfd, and `pulls`."""

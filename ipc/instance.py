@@ -136,7 +136,11 @@ class Instance:
         for segment in self._segments.values():
             segment.close()
 
-    # ---- the pages
+    # ---- bells and pages
+
+    def pull_bell(self) -> Bell:
+        """The bell of the pulls that the broker holds: the broker's eventfd, with a cell of its own for the sleeper."""
+        return Bell(self.bells["broker"].fd, self.control.words, control_layout.ASLEEP["pulls"])
 
     @property
     def roles(self) -> list[str]:

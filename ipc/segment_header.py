@@ -10,7 +10,7 @@ from ipc.cells import store_cell
 from ipc.errors import LayoutMismatch, SegmentMissing
 from ipc.posix import Segment
 
-LAYOUT_VERSION = 6
+LAYOUT_VERSION = 7
 
 MAGIC = 0
 VERSION = 1

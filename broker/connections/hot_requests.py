@@ -1,24 +1,23 @@
 """HotRequests: the hot path of a client's connection. The frames of one read become one batch in the log and one write.
 
-Sends of the common form go through `SendPath` in bulk, pulls through `PullPath`; every other frame is handled as a command. Responses are sent
-after the batch is published; those that wait for disk or slave are sent when the ack gate releases them. Without a compiler all frames are
+Sends of the common form go through `SendPath` in bulk, pulls through `PullPath`; every other frame is handled as a command. The batches of all
+reads in one turn of the event loop are published and answered together (`HotRound`). Without a compiler all frames are
 handled as commands, which is faster than the interpreted hot path; so are all frames of a connection whose admission checks sends and pulls.
 """
 
-from functools import partial
 from time import monotonic_ns
 
 from broker.appending.appender import Appender
+from broker.connections.hot_round import HotBatch, HotRound
 from broker.pulling.hot_pull import PullPath
-from broker.response_codes import code_of_put
 from broker.sending.hot_send import COMPILED, PARTIAL, SendPath
+from headrace.errors import BadFrame
 from headrace.model.host import V4_SIZE, encode_host
 from headrace.model.sys_flag import BORN_HOST_V6
-from headrace.protocol.frame import FrameDecoder, frame_size
+from headrace.protocol.frame import frame_size
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.remoting.connection import Connection
 from ipc.current_client import CurrentClient, encode_client
-from store.status import PutMessageStatus
 
 
 class HotRequests:
@@ -33,14 +32,22 @@ class HotRequests:
         "_client",
         "_connection",
         "_gets_before",
+        "_is_cut",
         "_mark",
         "_path",
         "_pulls",
         "_puts_before",
+        "_round",
     )
 
     def __init__(
-        self, connection: Connection, path: SendPath, pulls: PullPath | None, appender: Appender, mark: CurrentClient
+        self,
+        connection: Connection,
+        path: SendPath,
+        pulls: PullPath | None,
+        appender: Appender,
+        hot_round: HotRound,
+        mark: CurrentClient,
     ) -> None:
         """`pulls` is None on a port that does not serve them."""
         self._connection = connection
@@ -48,10 +55,12 @@ class HotRequests:
         self._path = path
         self._pulls = pulls if COMPILED else None
         self._appender = appender
+        self._round = hot_round
         self._mark = mark
         self._client = encode_client("")
         self._born_host = b""
         self._born_flag = 0
+        self._is_cut = False
         self._began_ns = self._puts_before = self._gets_before = 0
 
     def opened(self) -> None:
@@ -91,7 +100,7 @@ class HotRequests:
             position = path.take(data, position, self._born_host, self._born_flag, access)
             if path.stopped_at == PARTIAL:
                 return position
-            stop = position + frame_size(data, position)
+            stop = position + self._frame_size(data, position)
             if stop > end or channel.frame_must_wait():
                 return position
             answer = pulls.answer(data, position, access) if pulls is not None else None
@@ -103,40 +112,22 @@ class HotRequests:
             position = stop
         return end
 
+    def _frame_size(self, data: bytes, position: int) -> int:
+        try:
+            return frame_size(data, position)
+        except BadFrame:
+            # The connection is closed at the end of this read: what was appended before is answered now.
+            self._is_cut = True
+            raise
+
     def end_batch(self) -> None:
-        """Publishes the batch and answers its requests."""
-        began_ns, pulls = self._began_ns, self._pulls
-        # order: before anything is written. The channel writes nothing if this fails.
-        self._appender.publish()
-        self._answer_batch(began_ns, self._path.requests_in - self._puts_before)
+        """Leaves what was appended to the end of the loop's turn, which publishes and answers it."""
+        path, pulls = self._path, self._pulls
+        puts = path.requests_in - self._puts_before
+        if puts:
+            self._round.add(HotBatch(self._connection, self._began_ns, puts, path.take_answers(), path.take_held()))
+            if self._is_cut:
+                self._round.end()
         if pulls is not None and pulls.pulls_answered != self._gets_before:
-            self._appender.stats.gets.add(began_ns, pulls.pulls_answered - self._gets_before)
+            self._appender.stats.gets.add(self._began_ns, pulls.pulls_answered - self._gets_before)
         self._mark.end()
-
-    def _answer_batch(self, began_ns: int, puts: int) -> None:
-        """Answers `puts` sends that were taken in bulk since `began_ns`."""
-        answers = self._path.take_answers()
-        if answers:
-            self._channel.write(answers)
-        held = self._path.take_held()
-        if held:
-            # order: before it waits, which may be over at once.
-            self._connection.count_requests(puts)
-            self._appender.gate.wait(self._appender.log.wrote_offset, partial(self._answer_held, held, began_ns, puts))
-        elif puts:
-            self._appender.stats.puts.add(began_ns, puts)
-
-    def _answer_held(self, answers: bytes, began_ns: int, puts: int, status: PutMessageStatus) -> None:
-        self._appender.stats.puts.add(began_ns, puts)
-        self._connection.count_requests(-puts)
-        if status is not PutMessageStatus.PUT_OK:
-            answers = b"".join(_recoded(answers, status))
-        self._channel.write(answers)
-
-
-def _recoded(answers: bytes, status: PutMessageStatus) -> list[bytes]:
-    """The same answers with the response code of `status`."""
-    commands = FrameDecoder().feed(answers)
-    for command in commands:
-        command.code = code_of_put(status)
-    return [command.encode() for command in commands]

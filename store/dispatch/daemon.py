@@ -1,6 +1,6 @@
 """The dispatch role's loop: wait for `wrote_offset`, dispatch, publish, ring the broker.
 
-While messages arrive and no pull or response waits for them, the role sleeps for fixed intervals
+While messages arrive and no pull is held for them, the role sleeps for fixed intervals
 instead of requesting a bell: this saves the broker a system call per batch, and batches are larger. Cleaning is done while there
 are no records, and occasionally in between if there always are. The role ends when it is told to stop and has caught up with the log, which no
 process writes any more; it fails if it cannot catch up, so that the store counts as not cleanly closed.
@@ -71,7 +71,7 @@ def _loop(context: RoleContext, dispatcher: Dispatcher) -> None:
             return
         elif dispatcher.cleaning.is_due:
             _clean(context, dispatcher)
-        elif monotonic_ms() < busy_until_ms and not context.control.asleep_broker:
+        elif monotonic_ms() < busy_until_ms and not context.control.asleep_pulls:
             context.nap(_NAP_MS)
         else:
             context.wait(lambda: dispatcher.has_records or dispatcher.cleaning.is_due, _WAIT_MS)

@@ -54,6 +54,7 @@ class Dispatcher:
         """`bit_map` evaluates filters ahead for extended queues. `is_log_copied`: a master sends the log, and the rest of a record may follow."""
         self._control = instance.control
         self._bells = instance.bells
+        self._pull_bell = instance.pull_bell()
         self._publisher = DispatchPublisher(instance.control)
         self._changed_rows = instance.changed_rows_writer()
         self._counters = counters
@@ -202,7 +203,7 @@ class Dispatcher:
         # order: rows first, so that readers of the offset find the entries.
         self._publisher.reput(self._offset, self._reput_timestamp, self._index_timestamp)
         fault_point("reput.published")
-        self._bells["broker"].ring()
+        self._pull_bell.ring()
         if has_full_index:
             self._bells["housekeeper"].ring()
         self._count()

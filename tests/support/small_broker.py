@@ -26,6 +26,7 @@ from broker.clients.queue_visits import QueueVisits
 from broker.clients.rebalance_locks import RebalanceLocks
 from broker.config import BrokerConfig
 from broker.connections.hot_requests import HotRequests
+from broker.connections.hot_round import HotRound
 from broker.delays.delay_redirect import DelayRedirect
 from broker.filtering.consumer_filter_table import ConsumerFilterTable
 from broker.filtering.pull_filters import PullFilters
@@ -219,6 +220,7 @@ class SmallBroker:
             self.offsets, self.getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp, self.visits
         ).register(main, fast)
         QueryProcessor(self.by_key.query, reader.copy_record, self.store_config, self.topics.all).register(main, fast)
+        self.hot_round = HotRound(self.appender)
         self._deadlines = Deadlines(self.loop)
         self.handlers = main
         self.handlers = main
@@ -327,7 +329,7 @@ class SmallBroker:
     def hot_path(self, connection: Connection) -> HotRequests:
         """Lets the sends and pulls of a connection take the hot paths."""
         mark = CurrentClient(memoryview(bytearray(CLIENT_BYTES)), 0)
-        return HotRequests(connection, self.path, self.pull_path, self.appender, mark)
+        return HotRequests(connection, self.path, self.pull_path, self.appender, self.hot_round, mark)
 
     def run(self, work: Callable[[], object]) -> None:
         """Calls `work` on the loop, as a bell or a tick would, and lets what it set off come to its end."""

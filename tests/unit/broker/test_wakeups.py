@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.wakeups import Wakeups
+from broker.wakeups import Waiting, Wakeups
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from ipc.control_layout import ASLEEP
@@ -26,10 +26,13 @@ def wired(broker: SmallBroker) -> tuple[Wakeups, list[None]]:
         rows.take()
         broker.held.arrived(broker.held.queues())
 
-    def is_anyone_waiting() -> bool:
-        return bool(len(broker.held)) or broker.gate.has_waiting or broker.appender.is_waiting_for_file
-
-    wakeups = Wakeups(broker.instance.bells["broker"], broker.control, is_anyone_waiting, look)
+    waiting = (
+        Waiting(
+            broker.instance.bells["broker"], lambda: broker.gate.has_waiting or broker.appender.is_waiting_for_file
+        ),
+        Waiting(broker.instance.pull_bell(), lambda: bool(len(broker.held))),
+    )
+    wakeups = Wakeups(waiting, broker.control, look)
     wakeups.look()
     broker.held._on_hold = broker.gate._on_wait = broker.appender._on_wait = wakeups.ask
     looks.clear()
@@ -38,6 +41,10 @@ def wired(broker: SmallBroker) -> tuple[Wakeups, list[None]]:
 
 def is_asking(broker: SmallBroker) -> bool:
     return bool(broker.control.words[ASLEEP["broker"]])
+
+
+def is_asking_dispatch(broker: SmallBroker) -> bool:
+    return bool(broker.control.words[ASLEEP["pulls"]])
 
 
 @pytest.fixture
@@ -50,21 +57,21 @@ def waiting(make_broker: MakeBroker) -> SmallBroker:
 def test_held_pull_is_answered_when_dispatch_rings(waiting: SmallBroker) -> None:
     wakeups, _ = wired(waiting)
     client = waiting.connect()
-    assert not is_asking(waiting)
+    assert not is_asking_dispatch(waiting)
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(0, sysFlag=6, suspendTimeoutMillis=15000))
-    assert is_asking(waiting)
+    assert (is_asking(waiting), is_asking_dispatch(waiting)) == (False, True)
     waiting.connect(40001).send(i="WAIT\x01false")
     waiting.dispatch()
     waiting.run(wakeups.look)
     assert [answer.code for answer in client.received()] == [ResponseCode.SUCCESS]
-    assert not is_asking(waiting)
+    assert not is_asking_dispatch(waiting)
 
 
 def test_waiting_acknowledgement_requests_a_bell(waiting: SmallBroker) -> None:
     wakeups, _ = wired(waiting)
     client = waiting.connect()
     client.tell(RequestCode.SEND_MESSAGE_V2, send_fields())
-    assert is_asking(waiting)
+    assert (is_asking(waiting), is_asking_dispatch(waiting)) == (True, False)
     FlushPublisher(waiting.control).flushed(waiting.control.wrote_offset, 1)
     waiting.run(wakeups.look)
     assert [answer.code for answer in client.received()] == [ResponseCode.SUCCESS]
@@ -94,4 +101,27 @@ def test_message_published_between_check_and_wait_is_not_missed(waiting: SmallBr
     client = waiting.connect()
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(1, sysFlag=6, suspendTimeoutMillis=15000))
     assert len(looks) == 1
-    assert is_asking(waiting)
+    assert is_asking_dispatch(waiting)
+
+
+@pytest.mark.parametrize("is_pull_first", [False, True])
+def test_each_of_both_bells_is_asked_for_when_the_other_is_already(waiting: SmallBroker, is_pull_first: bool) -> None:
+    wakeups, _ = wired(waiting)
+    client, sender = waiting.connect(), waiting.connect(40001)
+    for is_pull in (is_pull_first, not is_pull_first):
+        if is_pull:
+            client.tell(RequestCode.PULL_MESSAGE, pull_fields(0, sysFlag=6, suspendTimeoutMillis=15000))
+        else:
+            sender.tell(RequestCode.SEND_MESSAGE_V2, send_fields())
+    assert (is_asking(waiting), is_asking_dispatch(waiting)) == (True, True)
+    FlushPublisher(waiting.control).flushed(waiting.control.wrote_offset, 1)
+    waiting.run(wakeups.look)
+    assert [answer.code for answer in sender.received()] == [ResponseCode.SUCCESS]
+    assert (is_asking(waiting), is_asking_dispatch(waiting)) == (False, True)
+
+
+def test_new_broker_clears_what_a_killed_one_had_asked_for(waiting: SmallBroker) -> None:
+    waiting.instance.bells["broker"].prepare_sleep()
+    waiting.instance.pull_bell().prepare_sleep()
+    wired(waiting)
+    assert (is_asking(waiting), is_asking_dispatch(waiting)) == (False, False)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ipc.role_context import RoleContext
+from store.dispatch import daemon
 from store.dispatch.daemon import run
 from store.errors import CorruptRecord, WrongFileLength
 from store.paths import file_name
@@ -127,3 +128,54 @@ def test_dispatch_releases_deleted_files_when_its_bell_rings(tmp_path: Path, sto
                 break
             threading.Event().wait(0.001)
         assert store.control.cleaned_offset == store.control.min_offset
+
+
+def test_dispatch_rings_for_held_pulls_only(store: DispatchedStore) -> None:
+    store.recovered(0)
+    pulls, broker = store.instance.pull_bell(), store.instance.bells["broker"]
+    log = HandWrittenLog(store.paths, store.config)
+    broker.prepare_sleep()  # an answer waits for the disk
+    with Role(store):
+        log.append()
+        store.wrote(log.end)
+        store.instance.bells["dispatch"].ring()
+        wait_for_reput(store, log.end)
+    assert not broker.drain()
+    pulls.prepare_sleep()
+    with Role(store):
+        log.append()
+        store.wrote(log.end)
+        store.instance.bells["dispatch"].ring()
+        wait_for_reput(store, log.end)
+    assert broker.drain()
+
+
+@pytest.mark.parametrize("is_pull_held", [False, True])
+def test_busy_dispatch_waits_by_the_clock_unless_a_pull_is_held(
+    is_pull_held: bool, store: DispatchedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "_BUSY_MS", 60_000)
+    log = HandWrittenLog(store.paths, store.config)
+    log.append()
+    store.recovered(log.end)
+    store.instance.bells["broker"].prepare_sleep()  # an answer waits for the disk
+    if is_pull_held:
+        store.instance.pull_bell().prepare_sleep()
+    calls: list[str] = []
+    has_called = threading.Event()
+
+    def noting(name: str) -> None:
+        real = getattr(RoleContext, name)
+
+        def call(context: RoleContext, *arguments: object) -> object:
+            calls.append(name)
+            has_called.set()
+            return real(context, *arguments)
+
+        monkeypatch.setattr(RoleContext, name, call)
+
+    noting("nap")
+    noting("wait")
+    with Role(store):
+        assert has_called.wait(20)
+    assert calls[0] == ("wait" if is_pull_held else "nap")

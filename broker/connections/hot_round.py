@@ -1,0 +1,82 @@
+"""HotRound: the sends that the hot path took in one turn of the event loop, from all connections.
+
+    read ──┐
+    read ──┼─► appended ──► end of the turn: published once ──► rung once ──► answered, or one entry at the ack gate
+    read ──┘
+
+One publication for each read would ring flush after the first of many reads, so that its sync covers one message instead of all of them.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+from broker.appending.appender import Appender
+from broker.response_codes import code_of_put
+from headrace.protocol.frame import FrameDecoder
+from headrace.remoting.connection import Connection
+from store.status import PutMessageStatus
+
+
+@dataclass(slots=True)
+class HotBatch:
+    """The sends of one read: `puts` requests since `began_ns`, and their answers. `held` wait for the ack gate, `answers` do not."""
+
+    connection: Connection
+    began_ns: int
+    puts: int
+    answers: bytes
+    held: bytes
+
+
+class HotRound:
+    """Collects batches until the turn ends. One for each broker: `add` for each read that appended."""
+
+    def __init__(self, appender: Appender) -> None:
+        self._appender = appender
+        self._batches: list[HotBatch] = []
+
+    def add(self, batch: HotBatch) -> None:
+        """The batch is appended. It is published and answered at the end of the turn."""
+        if batch.held:
+            # order: before they wait. The connection takes no more requests at its limit.
+            batch.connection.count_requests(batch.puts)
+        if not self._batches:
+            batch.connection.loop.call_soon(self.end)
+        self._batches.append(batch)
+
+    def end(self) -> None:
+        """Publishes all batches and answers them. Does nothing without batches."""
+        batches, self._batches = self._batches, []
+        if not batches:
+            return
+        appender = self._appender
+        # order: before anything is written, which must not happen if this fails.
+        appender.publish()
+        held = []
+        for batch in batches:
+            if batch.answers:
+                batch.connection.channel.write(batch.answers)
+            if batch.held:
+                held.append(batch)
+            else:
+                appender.stats.puts.add(batch.began_ns, batch.puts)
+        if held:
+            appender.gate.wait(appender.log.wrote_offset, partial(self._answer_held, held))
+
+    def _answer_held(self, batches: list[HotBatch], status: PutMessageStatus) -> None:
+        puts = self._appender.stats.puts
+        for batch in batches:
+            puts.add(batch.began_ns, batch.puts)
+            connection, answers = batch.connection, batch.held
+            connection.count_requests(-batch.puts)
+            if status is not PutMessageStatus.PUT_OK:
+                answers = b"".join(_recoded(answers, status))
+            connection.channel.write(answers)
+
+
+def _recoded(answers: bytes, status: PutMessageStatus) -> list[bytes]:
+    """The same answers with the response code of `status`."""
+    commands = FrameDecoder().feed(answers)
+    for command in commands:
+        command.code = code_of_put(status)
+    return [command.encode() for command in commands]
