@@ -257,7 +257,8 @@ def _supervise(
             announce.say(f"{what} listening on {configuration.host}:{port}")
         if console is not None:
             until_s = time.monotonic() + _CONSOLE_SAID_WITHIN_S
-            supervisor.when(lambda: say_console(console[1]) or time.monotonic() > until_s)
+            _, role = console
+            supervisor.when(lambda: say_console(role) or time.monotonic() > until_s)
         announce.say(f"ready in {time.monotonic() - started:.2f} s")
         service_manager.ready()
         logger.info("appliance ready startup_ms=%d", (time.monotonic() - started) * 1000)

@@ -9,7 +9,7 @@ import msgspec
 
 from web.tables.table import Column, Kind
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\u2212")
 """Also what spreadsheets take for the same signs: their full-width forms."""
 
 
