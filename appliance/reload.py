@@ -61,7 +61,7 @@ class Reloader:
         )
         restart = " ".join(sorted(needs_restart))
         logger.info("configuration reloaded changed=%r needs_restart=%r", changed, restart)
-        return f"configuration reloaded; changed: {changed or 'nothing'}; changed but not in use before a restart: {restart or 'nothing'}"
+        return f"configuration reloaded; changed: {changed or 'nothing'}; requires a restart: {restart or 'nothing'}"
 
     def _compare(self, now: Mapping[str, _Options]) -> tuple[dict[str, dict[str, str]], set[str]]:
         """The changes that can be made, by part, and the options that need a restart."""

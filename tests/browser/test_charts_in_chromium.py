@@ -60,7 +60,7 @@ def test_chart_is_drawn_anew_for_the_other_theme_and_width(console: RunningConso
     log_in(page, console, "/charts?series=cluster.in&unit=rate")
     canvas = page.locator("[data-chart] canvas")
     expect(canvas).to_be_visible()
-    expect(page.get_by_role("listitem").filter(has_text="cluster.in")).to_contain_text("highest")
+    expect(page.get_by_role("listitem").filter(has_text="cluster.in")).to_contain_text("maximum")
     pixels = "canvas => canvas.toDataURL()"
     light = canvas.evaluate(pixels)
     page.get_by_role("button", name="Switch between light and dark").click()
@@ -72,4 +72,4 @@ def test_chart_is_drawn_anew_for_the_other_theme_and_width(console: RunningConso
 
 def test_series_without_figures_says_so(console: RunningConsole, page: Page) -> None:
     log_in(page, console, "/charts?series=never.recorded&unit=number")
-    expect(page.locator("[data-chart] .state")).to_have_text("There are no figures of this time yet.")
+    expect(page.locator("[data-chart] .state")).to_have_text("There is no data for this period yet.")

@@ -37,7 +37,7 @@ def test_changed_files_are_in_force_after_sighup_and_broken_ones_change_nothing(
         toml.write_text('logLevel = "debug"\nlogFormat = "json"\n')
         reload_until(
             "headrace: configuration reloaded; changed: broker/fileReservedTime=24 logLevel=debug; "
-            "changed but not in use before a restart: logFormat\n"
+            "requires a restart: logFormat\n"
         )
         wait_until(lambda: retention() == "24", 60, "the broker has the new option")
         wait_until(lambda: "options changed fileReservedTime=24" in appliance.log, 60, "the broker's log line")

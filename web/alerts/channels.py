@@ -95,7 +95,7 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
         message["Subject"] = _one_line(
             events[0].text if len(events) == 1 else f"{len(events)} alerts, {events[0].text}"
         )
-        message.set_content("".join(f"{'FIRING' if event.firing else 'ended'}  {event.text}\n" for event in events))
+        message.set_content("".join(f"{'FIRING' if event.firing else 'resolved'}  {event.text}\n" for event in events))
         context = ssl.create_default_context()
         try:
             with (
@@ -118,7 +118,7 @@ Channel: TypeAlias = Webhook | Mail
 def log_event(event: AlertEvent) -> None:
     """The channel `log`."""
     level = logging.WARNING if event.firing else logging.INFO
-    state = "firing" if event.firing else "ended"
+    state = "firing" if event.firing else "resolved"
     logger.log(level, "alert %s rule=%r subject=%r value=%g", state, event.rule, event.subject, event.value)
 
 

@@ -94,11 +94,11 @@ class Evaluator:
             if state.is_firing:
                 reason = "the rule was removed or disabled" if rule not in rules else "it has not been seen for an hour"
                 yield AlertEvent(
-                    now_s, rule, subject, firing=False, value=0.0, text=f"{rule}: {subject} ended, {reason}"
+                    now_s, rule, subject, firing=False, value=0.0, text=f"{rule}: {subject} resolved, {reason}"
                 )
 
 
 def _event(now_s: float, rule: Rule, subject: str, value: float, *, firing: bool) -> AlertEvent:
-    state = "is" if firing else "ended:"
+    state = "is" if firing else "resolved:"
     text = f"{rule.name}: {subject} {state} {rule.what.value}={value:g} threshold={rule.threshold:g}"
     return AlertEvent(now_s, rule.name, subject, firing, value, text)

@@ -65,6 +65,6 @@ class ChartPages:
             _COLUMNS,
             search=("series",),
             sort="-at",
-            empty="There are no figures of this time yet.",
+            empty="There is no data for this period yet.",
         )
         return View("Chart", "chart.html", {"charts": charts, "step": found.step_s}, [table])

@@ -38,7 +38,10 @@ class DiskRow(msgspec.Struct, frozen=True):
 DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
     Column("broker", "Broker"),
     Column(
-        "lasts_weekend", "Lasts the weekend", is_word=True, help="Until Monday 0:00 UTC, at the present rate of writes."
+        "lasts_weekend",
+        "Lasts through the weekend",
+        is_word=True,
+        help="Until Monday 0:00 UTC, at the present rate of writes.",
     ),
     Column(
         "refuses_at",
@@ -48,7 +51,7 @@ DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
     ),
     Column("used_percent", "Disk used (%)", Kind.RATE, help="Usage of the file system that holds the CommitLog."),
     Column("free", "Free", Kind.BYTES),
-    Column("peak_percent", "Most that is forecast (%)", Kind.RATE, help="Messages expire after fileReservedTime."),
+    Column("peak_percent", "Forecast peak (%)", Kind.RATE, help="Messages expire after fileReservedTime."),
     Column("note", "Note", is_word=True, is_shown_if_any=True),
 )
 

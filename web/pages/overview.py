@@ -168,7 +168,7 @@ def _charts(visit: Visit, brokers: Sequence[str]) -> Charts:
         Chart("Messages that groups have not consumed", NUMBER, (Line("cluster.lag", "All groups"),)),
         Chart("Disk used", SHARE, tuple(Line(f"broker.disk/{name}", name, is_name=True) for name in shown)),
         Chart(
-            "99 % of messages are stored within",
+            "99th percentile of store latency",
             DURATION,
             tuple(Line(f"broker.p99/{name}", name, is_name=True) for name in shown),
         ),

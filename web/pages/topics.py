@@ -381,7 +381,7 @@ def _charts(visit: Visit, topic: str, groups: Sequence[TopicGroupRow]) -> Charts
             (Line(f"topic.in/{topic}", "Received"), Line(f"topic.out/{topic}", "Delivered")),
         ),
         Chart(
-            "Lag of the topic's groups, over all their topics",
+            "Lag of the topic's groups, across all their topics",
             NUMBER,
             tuple(Line(f"group.lag/{row.group}", row.group, is_name=True) for row in furthest),
         ),

@@ -209,7 +209,7 @@ class Dispatcher:
         try:
             visit = self._visitors.visit(request, {})
         except sqlite3.Error as again:  # the page must name the first cause
-            logger.error("session not readable path=%r error=%r", request.path, str(again))
+            logger.error("session unreadable path=%r error=%r", request.path, str(again))
             visit = self._visitors.stranger(request)
         return self._pages.page(request, visit, view, status=status)
 

@@ -123,7 +123,7 @@ class LoginPages:
     def _check_first(self, token: str) -> None:
         if not self._users.is_empty() or not self._first_login.is_right(token):
             raise Refused(
-                "the link is invalid, too old or has already been used",
+                "the link is invalid, expired or already used",
                 "If there are no users yet, restart the console: it writes a new link to its log.",
             )
 

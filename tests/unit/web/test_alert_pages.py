@@ -29,7 +29,9 @@ SECRET = "hunter2-hunter2"
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
     folder = tmp_path_factory.mktemp("alerts")
     book = AlertBook(folder / "alerts.db")
-    book.record([AlertEvent(time.time(), "group late", "<b>billing", firing=True, value=400.0, text="x lag-time=400")])
+    book.record(
+        [AlertEvent(time.time(), "group lag time", "<b>billing", firing=True, value=400.0, text="x lag-time=400")]
+    )
     book.close()
     with RunningConsole(folder) as running:
         yield running
@@ -77,7 +79,7 @@ def rules(browser: Browser) -> dict[str, Any]:
 def test_page_shows_what_fires_and_what_happened(admin: Browser) -> None:
     answer = admin.get("/api/v1/alerts").json()
     [firing] = answer["firing"]["rows"]
-    assert (firing["rule"], firing["subject"], firing["value"]) == ("group late", "<b>billing", 400.0)
+    assert (firing["rule"], firing["subject"], firing["value"]) == ("group lag time", "<b>billing", 400.0)
     assert answer["events"]["rows"][0]["state"] == "firing"
     assert {row["rule"] for row in answer["rules"]["rows"]} >= {"broker down", "new dead letters"}
     assert [row["channel"] for row in answer["channels"]["rows"]] == ["log"]

@@ -311,7 +311,7 @@ def test_late_group_is_recorded_and_reported_once(
     with caplog.at_level(logging.INFO):
         asyncio.run(main())
     assert caplog.text.count("alert firing rule='late' subject='billing'") == 1
-    assert caplog.text.count("alert ended") == 1
+    assert caplog.text.count("alert resolved") == 1
 
 
 def test_channel_that_never_accepts_is_given_up(book: AlertBook, hook: Hook, caplog: pytest.LogCaptureFixture) -> None:

@@ -34,7 +34,7 @@ from web.tables.table import Choice, Table
 
 _MENU: Final = "Alerts"
 _MOST_EVENTS: Final = 2_000  # limit: rows that a page filters
-_STATES: Final = Choice("state", "State", (("all", "All"), ("firing", "firing"), ("ended", "ended")))
+_STATES: Final = Choice("state", "State", (("all", "All"), ("firing", "firing"), ("resolved", "resolved")))
 
 
 class RuleForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -168,7 +168,13 @@ class AlertPages:
         rule = self._rule(visit.path["rule"])
         events = [event_row(event) for event in self._alerts.events(_MOST_EVENTS) if event.rule == rule.name]
         table = Table(
-            "events", EventRow, events, EVENT_COLUMNS, search=("subject",), sort="-at", empty="It has never fired."
+            "events",
+            EventRow,
+            events,
+            EVENT_COLUMNS,
+            search=("subject",),
+            sort="-at",
+            empty="The rule has never fired.",
         )
         return View("Rule", "alerts/rule.html", {"rule": rule, **self._choices()}, [table], rule.name)
 

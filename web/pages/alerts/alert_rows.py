@@ -105,7 +105,7 @@ def firing_row(event: AlertEvent) -> FiringRow:
 
 def event_row(event: AlertEvent) -> EventRow:
     """The row of an event."""
-    state = "firing" if event.firing else "ended"
+    state = "firing" if event.firing else "resolved"
     return EventRow(int(event.time_s * 1000), event.rule, event.subject, state, event.value, event.text)
 
 

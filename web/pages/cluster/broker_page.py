@@ -106,7 +106,7 @@ def outcome_of(
             "The key is unknown to it, or the value has the wrong type.",
         )
     return Outcome(
-        "{key} of {address} is {value} now.",
+        "{key} of {address} is now {value}.",
         {"key": key, "address": address, "value": shown_value(key, reported)},
         page,
         before={key: shown_value(key, before.get(key))},

@@ -51,7 +51,7 @@ _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
     Column("cluster", "Cluster"),
     Column(
         "writes",
-        "Messages are",
+        "Writes",
         Kind.WORD,
         link=lambda row: path_of("cluster", "writes", row.broker),
         is_enriched=True,
@@ -70,7 +70,9 @@ _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
 )
 _NAME_SERVER_COLUMNS: Final[tuple[Column[NameServerRow], ...]] = (
     Column("address", "Address", link=lambda row: path_of("cluster", "name-servers", row.address)),
-    Column("count", "Brokers", Kind.NUMBER, is_enriched=True, help="Brokers that are registered at this name server."),
+    Column(
+        "count", "Brokers", Kind.NUMBER, is_enriched=True, help="Brokers that are registered with this name server."
+    ),
     Column("brokers", "Addresses of brokers", Kind.LIST, is_enriched=True),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
@@ -97,7 +99,7 @@ class ClusterList:
                 _BROKER_COLUMNS,
                 search=("broker", "address", "cluster"),
                 enrich=self._add_figures,
-                empty="No broker is registered at the name servers.",
+                empty="No broker is registered with the name servers.",
             ),
             Table("name_servers", NameServerRow, name_servers, _NAME_SERVER_COLUMNS, enrich=self._add_brokers),
         ]

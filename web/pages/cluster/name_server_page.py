@@ -47,5 +47,5 @@ class NameServerPage:
         """Raises NotFound: no other address is ever connected to."""
         address = visit.path["address"]
         if address not in await self._reads.name_servers():
-            raise NotFound(f"{address[:80]} is not one of the name servers", "Choose one of the list.")
+            raise NotFound(f"{address[:80]} is not one of the name servers", "Choose one from the list.")
         return address

@@ -46,14 +46,14 @@ def option_table(values: Mapping[str, str], own: OwnServer | None, page: str) ->
     choices: tuple[Choice, ...] = ()
     if own is not None:
         columns += [
-            Column("origin", "Where from", Kind.WORD),
+            Column("origin", "Origin", Kind.WORD),
             Column("source", "Source", is_shown_if_any=True),
             Column("started_with", "Value at the start", is_shown_if_any=True),
             Column("is_changeable", "Changeable", Kind.YES_NO, help="Whether it can be changed while the server runs."),
             Column("description", "Description"),
         ]
         choices = (
-            Choice("shown", "Shown", (("all", "All"), ("set", "Not the default"), ("changeable", "Changeable"))),
+            Choice("shown", "Shown", (("all", "All"), ("set", "Non-default values"), ("changeable", "Changeable"))),
         )
     return Table(
         "options",
@@ -70,9 +70,9 @@ def option_table(values: Mapping[str, str], own: OwnServer | None, page: str) ->
 def checked_change(form: OptionForm) -> dict[str, str]:
     """What is sent to the server. Raises Invalid."""
     if not _KEY.fullmatch(form.key):
-        raise Invalid(f"{form.key!r} is not the key of an option", "Choose a key of the table.")
+        raise Invalid(f"{form.key!r} is not the key of an option", "Choose a key from the table.")
     if not form.value.isprintable():
-        raise Invalid("the value has a line break or another control character", "Write it in one line.")
+        raise Invalid("the value has a line break or another control character", "Write it on one line.")
     return {form.key: form.value.replace("\\", "\\\\")}
 
 

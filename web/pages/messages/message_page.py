@@ -113,7 +113,7 @@ class MessagePage:
         """Sends a copy to all groups of the original topic, or to one group. Raises Invalid, HeadraceError."""
         message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
         if not _is_sendable(original_topic(message)):
-            raise Invalid(f"no messages may be sent to the topic {original_topic(message)}")
+            raise Invalid(f"messages cannot be sent to the topic {original_topic(message)}")
         copy = copy_for_group(message, form.group) if form.group else copy_for_topic(message)
         try:
             result = await (await self._reads.cluster.producer()).send(copy)
