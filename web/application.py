@@ -36,6 +36,7 @@ from web.pages.disks import Disks
 from web.pages.groups.group_pages import GroupPages
 from web.pages.messages.message_pages import MessagePages
 from web.pages.overview import OverviewPages
+from web.pages.search import SearchPages
 from web.pages.topics import TopicPages
 from web.pages.users import UserPages
 from web.routes import Query, Route
@@ -119,6 +120,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *ClusterPages(cluster, settings.own_servers).routes(),
         *TopicPages(cluster).routes(),
         *GroupPages(cluster).routes(),
+        *SearchPages(cluster, sampler).routes(),
         *AlertPages(alerts).routes(),
         *UserPages(users, sessions, audit, limits).routes(),
         *MessagePages(cluster).routes(),

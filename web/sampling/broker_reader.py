@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from headrace import Admin
@@ -16,14 +17,21 @@ from headrace.protocol.bodies import ConsumeStatsList
 from headrace.protocol.response_code import ResponseCode
 from headrace.protocol.version import version_text
 from web.sampling.paced import Paced
-from web.sampling.sample import BrokerSample, ClientKind, Progress, Traffic
+from web.sampling.sample import BrokerSample, ClientKind, Member, Progress, Traffic
 
 T = TypeVar("T")
 
 PROGRESS_EVERY_S: Final = 9.0
 DETAILS_EVERY_S: Final = 60.0
 _AT_ONCE: Final = 4  # limit: requests in progress at one broker
+_MOST_MEMBERS: Final = 20_000  # limit: clients whose ids are kept, about 200 bytes each
 _MOST_DETAILS: Final = 1_000  # limit: groups whose connections, and whose dead letters, are read
+
+
+@dataclass(frozen=True, slots=True)
+class _Clients:
+    counts: Counter[ClientKind] = field(default_factory=Counter)
+    members: list[Member] = field(default_factory=list)
 
 
 class BrokerReader:
@@ -36,7 +44,7 @@ class BrokerReader:
         self._name = name
         self._is_master = broker_id == names.MASTER_ID
         self._progress: Paced[tuple[Progress, ...]] = Paced(PROGRESS_EVERY_S)
-        self._consumers: Paced[Mapping[ClientKind, int]] = Paced(DETAILS_EVERY_S)
+        self._consumers: Paced[_Clients] = Paced(DETAILS_EVERY_S)
         self._dead_letters: Paced[Mapping[str, int]] = Paced(DETAILS_EVERY_S)
         self._half_messages: Paced[int] = Paced(DETAILS_EVERY_S)
         self._room = asyncio.Semaphore(_AT_ONCE)
@@ -51,6 +59,8 @@ class BrokerReader:
         topics = frozenset(await admin.topic_configs(address))
         groups = frozenset(await admin.group_configs(address))
         progress = await self._progress.get(self._read_progress)
+        producers = await self._read_producers()
+        consumers = await self._consumers.get(lambda: self._read_consumers(one.group for one in progress))
         return BrokerSample(
             *self._who,
             runtime=runtime,
@@ -62,8 +72,9 @@ class BrokerReader:
                 "GROUP_GET_NUMS", "GROUP_GET_SIZE", _topic_and_group, lambda key: key[0] in topics
             ),
             progress=progress,
-            producers=await self._read_producers(),
-            consumers=await self._consumers.get(lambda: self._read_consumers(one.group for one in progress)),
+            producers=producers.counts,
+            consumers=consumers.counts,
+            members=(*producers.members, *consumers.members),
             dead_letters=await self._dead_letters.get(lambda: self._read_dead_letters(topics)),
             half_messages=await self._half_messages.get(lambda: self._read_half_messages(topics)),
         )
@@ -87,31 +98,39 @@ class BrokerReader:
             key: Traffic(count, sizes.get(text, 0)) for text, count in messages.items() if exists(key := key_of(text))
         }
 
-    async def _read_producers(self) -> Mapping[ClientKind, int]:
+    async def _read_producers(self) -> "_Clients":
         producers = await self._admin.producers(self._address)
-        return Counter(
-            ClientKind(group, one.language.name, version_text(one.version))
-            for group, connections in producers.data.items()
-            for one in connections
+        found = [(group, one) for group, connections in producers.data.items() for one in connections]
+        return _Clients(
+            Counter(ClientKind(group, one.language.name, version_text(one.version)) for group, one in found),
+            [Member(group, one.client_id or "", one.remote_ip or "", is_producer=True) for group, one in found],
         )
 
-    async def _read_consumers(self, groups: Iterable[str]) -> Mapping[ClientKind, int]:
-        async def read(group: str) -> Counter[ClientKind]:
+    async def _read_consumers(self, groups: Iterable[str]) -> "_Clients":
+        async def read(group: str) -> _Clients:
             try:
                 found = await self._admin.consumer_connection(group, broker=self._address)
             except BrokerError as error:
                 if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
                     raise
-                return Counter()
+                return _Clients()
             mode = (
                 "PULL" if found.consume_type is not None and found.consume_type.name == "CONSUME_ACTIVELY" else "PUSH"
             )
-            return Counter(
-                ClientKind(group, one.language.name, version_text(one.version), mode) for one in found.connection_set
+            return _Clients(
+                Counter(
+                    ClientKind(group, one.language.name, version_text(one.version), mode)
+                    for one in found.connection_set
+                ),
+                [Member(group, one.client_id or "", one.client_addr or "") for one in found.connection_set],
             )
 
         wanted = sorted(group for group in set(groups) if not names.is_system_group(group))
-        return sum(await self._each(read, wanted), Counter[ClientKind]())
+        clients = _Clients()
+        for one in await self._each(read, wanted):
+            clients.counts.update(one.counts)
+            clients.members.extend(one.members[: max(0, _MOST_MEMBERS - len(clients.members))])
+        return clients
 
     async def _read_dead_letters(self, topics: frozenset[str]) -> Mapping[str, int]:
         wanted = sorted(topic for topic in topics if topic.startswith(names.DLQ_PREFIX))[:_MOST_DETAILS]

@@ -45,6 +45,16 @@ class ClientKind:
     mode: str = ""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Member:
+    """A connected client of a group."""
+
+    group: str
+    client_id: str
+    address: str
+    is_producer: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerSample:
     """One broker. If it could not be read, `problem` has the reason and the rest is empty."""
@@ -66,6 +76,8 @@ class BrokerSample:
     progress: tuple[Progress, ...] = ()
     producers: Mapping[ClientKind, int] = field(default_factory=dict)
     consumers: Mapping[ClientKind, int] = field(default_factory=dict)
+    members: tuple[Member, ...] = ()
+    """Connected producers, and consumers as of the last minute."""
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     """How many messages each group's dead-letter topic has ever had."""
     half_messages: int | None = None

@@ -35,8 +35,8 @@
       if (link) link.click();
     } else if (event.key === "g") {
       goes = true;
-    } else if (event.key === "/") {
-      const search = document.querySelector("[data-search]");
+    } else if (event.key === "/" || event.key === "f") {
+      const search = document.querySelector(event.key === "/" ? "[data-search-all]" : "[data-search]");
       if (search) { event.preventDefault(); search.focus(); search.select(); }
     } else if (event.key === "?") {
       document.getElementById("shortcuts").showModal();

@@ -1,0 +1,188 @@
+"""Search of everything by one text: topics, consumer groups, clients, and messages by id or key.
+
+What it costs brokers does not grow with the number of groups and clients: clients come from the latest sample. A text that looks like a message
+id is looked up as one. A text that nothing else has is looked up as a message key, in at most `_MOST_TOPICS` topics.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from headrace import MessageExt, RouteNotFound
+from headrace.errors import HeadraceError
+from web.cluster.cluster import Cluster
+from web.cluster.topic_kinds import NORMAL, topic_kind
+from web.cluster.topic_reader import TopicReader
+from web.errors import Invalid, NotFound, QueryFailed
+from web.pages.groups.group_page import member_path
+from web.pages.groups.group_reads import GroupReads
+from web.pages.messages.message_reads import MOST_BY_KEY, MessageReads
+from web.pages.messages.message_row import row_of
+from web.pages.messages.message_search import message_path
+from web.paths import path_of
+from web.routes import Query, Route, View, Visit
+from web.sampling.sample import Member
+from web.sampling.sampler import Sampler
+from web.tables.table import Choice, Column, Kind, Table
+
+_MOST_TEXT: Final = 255
+_MOST_TOPICS: Final = 200  # limit: requests of one search for a key
+_SAMPLE_AGE_S: Final = 60.0
+_SAMPLE_TIMEOUT_S: Final = 4.0  # limit: half of the page's deadline
+_KEYS_TIMEOUT_S: Final = 5.0
+_MESSAGE_ID: Final = re.compile(r"(?:[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})")
+"""An offset message id or a unique id, of a host with an address of 4 or 16 bytes."""
+
+TOPIC, GROUP, CLIENT, PRODUCER, MESSAGE = "topic", "consumer group", "client", "producer", "message"
+_KINDS: Final = Choice(
+    "kind", "Kind", (("all", "All"), *((kind, kind) for kind in (TOPIC, GROUP, CLIENT, PRODUCER, MESSAGE)))
+)
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """Something that was found."""
+
+    kind: str
+    name: str
+    detail: str
+    """A client's group and address, a message's topic."""
+    path: str | None
+    """Its page."""
+    stored_at: int | None = None
+    """When the message was stored."""
+
+
+_COLUMNS: Final[tuple[Column[Hit], ...]] = (
+    Column("name", "Name", link=lambda row: row.path),
+    Column("kind", "Kind", is_word=True),
+    Column("detail", "Belongs to"),
+    Column("stored_at", "Stored", Kind.TIME, is_shown_if_any=True),
+)
+
+
+class SearchPages:
+    """The page of the search."""
+
+    def __init__(self, cluster: Cluster, sampler: Sampler) -> None:
+        self._cluster = cluster
+        self._topics = TopicReader(cluster)
+        self._groups = GroupReads(cluster)
+        self._messages = MessageReads(cluster)
+        self._sampler = sampler
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        return [Query("/search", self.show, "Find topics, groups, clients and messages.")]
+
+    async def show(self, visit: Visit) -> View:
+        """What contains the text `q`. `keys=yes` looks for it as a message key even if something else has it."""
+        text = visit.arguments.get("q", "").strip()
+        if len(text) > _MOST_TEXT:
+            raise Invalid(f"the text has {len(text)} characters", f"Search for at most {_MOST_TEXT}.")
+        data: dict[str, Any] = {"q": text, "are_keys_searched": False}
+        if not text:
+            return View("Search", "search.html", data)
+        problems: list[str] = []
+        names, (settings, unread), members, message = await asyncio.gather(
+            self._topics.names(), self._groups.settings(), self._members(problems), self._by_id(text, problems)
+        )
+        problems += unread
+        hits = [*_named(TOPIC, text, names), *_named(GROUP, text, settings), *_clients(text, members), *message]
+        if not hits or visit.arguments.get("keys") == "yes":
+            data["are_keys_searched"] = True
+            hits += await self._by_key(text, names, problems)
+        table = Table(
+            "results",
+            Hit,
+            hits,
+            _COLUMNS,
+            search=("name", "detail"),
+            choices=(_KINDS,),
+            choose=lambda row, chosen: chosen["kind"] in ("all", row.kind),
+            empty="Nothing with this text was found.",
+        )
+        return View("Search", "search.html", data, [table], text, problems)
+
+    async def _members(self, problems: list[str]) -> list[Member]:
+        try:
+            async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
+                sample = await self._sampler.latest(_SAMPLE_AGE_S)
+        except TimeoutError:
+            problems.append(f"clients: the brokers did not answer within {_SAMPLE_TIMEOUT_S:g} s")
+            return []
+        problems += [f"clients of {broker.key}: {broker.problem}" for broker in sample.brokers if broker.problem]
+        return sorted({member for broker in sample.brokers for member in broker.members})
+
+    async def _by_id(self, text: str, problems: list[str]) -> list[Hit]:
+        if not _MESSAGE_ID.fullmatch(text):
+            return []
+        try:
+            async with asyncio.timeout(_KEYS_TIMEOUT_S):
+                return [_message(await self._messages.by_id(text))]
+        except NotFound:
+            return []
+        except (QueryFailed, HeadraceError) as error:
+            problems.append(f"messages: {error}")
+            return []
+        except TimeoutError:
+            problems.append("messages: not all topics could be searched in time; enter the topic on the page Message")
+            return []
+
+    async def _by_key(self, key: str, names: Sequence[str], problems: list[str]) -> list[Hit]:
+        """Messages with the key, the newest first."""
+        normal = [name for name in names if topic_kind(name) == NORMAL]
+        searched = normal[:_MOST_TOPICS]
+        if len(searched) < len(normal):
+            problems.append(
+                f"messages: the key was searched in {len(searched)} of {len(normal)} topics; enter the topic on the page Message"
+            )
+
+        async def of(topic: str) -> list[MessageExt]:
+            return await self._cluster.ask(
+                lambda admin: admin.query_messages(topic, key, MOST_BY_KEY, decompress=False)
+            )
+
+        try:
+            async with asyncio.timeout(_KEYS_TIMEOUT_S):
+                answers = await self._cluster.map(of, searched)
+        except TimeoutError:
+            problems.append("messages: not all topics could be searched in time; enter the topic on the page Message")
+            return []
+        failed = [one for one in answers if isinstance(one, Exception) and not isinstance(one, RouteNotFound)]
+        if failed:
+            problems.append(f"messages: {len(failed)} of {len(searched)} topics could not be searched: {failed[0]}")
+        found = [message for answer in answers if not isinstance(answer, Exception) for message in answer]
+        return [_message(one) for one in sorted(found, key=lambda one: -one.store_timestamp)]
+
+
+def _named(kind: str, text: str, names: Iterable[str]) -> list[Hit]:
+    """Those whose name contains the text: the same first, then those that begin with it."""
+    wanted = text.lower()
+    found = sorted(
+        (name.lower() != wanted, not name.lower().startswith(wanted), name) for name in names if wanted in name.lower()
+    )
+    folder = "topics" if kind == TOPIC else "groups"
+    return [Hit(kind, name, "", path_of(folder, name)) for *_, name in found]
+
+
+def _clients(text: str, members: Iterable[Member]) -> list[Hit]:
+    wanted = text.lower()
+    return [
+        Hit(
+            PRODUCER if one.is_producer else CLIENT,
+            one.client_id,
+            f"{one.group} {one.address}",
+            None if one.is_producer else member_path(one.group, one.client_id),
+        )
+        for one in members
+        if wanted in one.client_id.lower() or wanted in one.address
+    ]
+
+
+def _message(message: MessageExt) -> Hit:
+    row = row_of(message)
+    keys = f" {' '.join(row.keys)}" if row.keys else ""
+    return Hit(MESSAGE, row.id, f"{row.topic}{keys}", message_path(row.offset_id, row.topic), row.stored_at)
