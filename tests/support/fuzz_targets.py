@@ -8,6 +8,7 @@ import inspect
 import json
 import logging
 import random
+import re
 import struct
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -17,10 +18,12 @@ from typing import Any, TypeVar
 
 from isal import isal_zlib
 
+from broker.access.access_rules import AccessRules
+from broker.connections.hot_access import HotAccess
 from broker.pulling.hot_pull import PullPath, PullPlan
 from broker.sending.hot_send import PARTIAL
 from headrace.errors import HeadraceError
-from headrace.protocol import bodies, fastjson, headers, record
+from headrace.protocol import acl_signature, bodies, fastjson, headers, record
 from headrace.protocol.batch import decode_batch
 from headrace.protocol.binary_header import decode_binary_header
 from headrace.protocol.bodies.register_broker import RegisterBrokerBody
@@ -343,6 +346,8 @@ class HotSends(Target):
     """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE frames: appended data must be records, and answers must be frames."""
 
     weight = 16
+    access: HotAccess | None = None
+    """The rules, if frames have to be signed."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -378,7 +383,7 @@ class HotSends(Target):
             self.begin()
             path, log = self._path, self._log
         before = log.appender.wrote_offset
-        stopped = path.take(data, 0, hot_sends.BORN_HOST, 0)
+        stopped = path.take(data, 0, hot_sends.BORN_HOST, 0, self.access)
         why = path.stopped_at
         assert 0 <= stopped <= len(data)
         answers = path.take_answers()
@@ -394,6 +399,39 @@ class HotSends(Target):
             or len(data) - stopped < 8
         )
         return stopped, why, answers, after
+
+
+class SignedSends(HotSends):
+    """The same frames, signed before or after they are mutated: only correctly signed messages may be appended."""
+
+    weight = 8
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.access = HotAccess(AccessRules({hot_sends.ACCOUNT.access_key: hot_sends.ACCOUNT}))
+
+    def make(self, chance: random.Random) -> bytes:
+        if chance.getrandbits(2):
+            return hot_sends.signed_frame(super().make(chance))
+        form, header, body = chance.choice(self._parts)
+        return self._body.change(chance, hot_sends.signed_frame(fuzz_seeds.join_frame(form, header, body)))
+
+    def run(self, data: bytes) -> object:
+        before = self._log.appender.wrote_offset
+        outcome = super().run(data)
+        if self._log.appender.wrote_offset > before:
+            _assert_signed(data)
+        return outcome
+
+
+def _assert_signed(data: bytes) -> None:
+    """Checks that the plain path accepts the signature of the frame, too."""
+    frame = data[: 4 + int.from_bytes(data[:4], "big")]
+    # The hot paths recognize the name `extFields` by its first letter and its length.
+    command = decode_frame(re.sub(rb'"e.{8}":\{', b'"extFields":{', frame, count=1, flags=re.DOTALL))
+    ext, account = command.ext, hot_sends.ACCOUNT
+    assert ext[acl_signature.ACCESS_KEY] == account.access_key
+    assert acl_signature.is_signed(account.secret_key, ext, command.body or b"")
 
 
 def _assert_records(view: memoryview, start: int, file_size: int) -> None:
@@ -413,6 +451,8 @@ class HotPulls(_Mutated):
 
     texts = True
     weight = 8
+    access: HotAccess | None = None
+    """The rules, if frames have to be signed."""
 
     def seeds(self) -> list[bytes]:
         frames = [frame for frame in fuzz_seeds.request_frames() if b'"code":11,' in frame or b'"code":361' in frame]
@@ -452,9 +492,28 @@ class HotPulls(_Mutated):
             self._path.prepare(PullPlan("CG", "T", 4, None, 0, 1), flags, "*", 0, "TAG")
 
     def run(self, data: bytes) -> object:
-        answer = self._path.answer(data, 0)
+        answer = self._path.answer(data, 0, self.access)
         if answer is not None:
             FrameDecoder().feed(answer)
+        return answer
+
+
+class SignedPulls(HotPulls):
+    """The same frames, signed before or after they are mutated: only correctly signed pulls may be answered."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.access = HotAccess(AccessRules({hot_sends.ACCOUNT.access_key: hot_sends.ACCOUNT}))
+
+    def make(self, chance: random.Random) -> bytes:
+        if chance.getrandbits(2):
+            return hot_sends.signed_frame(super().make(chance))
+        return self.mutator.change(chance, hot_sends.signed_frame(chance.choice(self.mutator.seeds)))
+
+    def run(self, data: bytes) -> object:
+        answer = super().run(data)
+        if answer is not None:
+            _assert_signed(data)
         return answer
 
 
@@ -858,12 +917,14 @@ TARGETS: dict[str, type[Target]] = {
     one.__name__: one
     for one in (
         Frames, JsonHeaders, BinaryHeaders, TypedHeaders, Bodies, Registrations, Batches, HaFrames, ControlLines,
-        HotSends, HotPulls, Records, Gathered, Walked, Decoded, GatheredAndDecoded, Expressions, Requests,
+        HotSends, SignedSends, HotPulls, SignedPulls, Records, Gathered, Walked, Decoded, GatheredAndDecoded, Expressions, Requests,
     )
 }  # fmt: skip
 IN_BOTH_FORMS = (
     "HotSends",
+    "SignedSends",
     "HotPulls",
+    "SignedPulls",
     "Records",
     "Gathered",
     "Walked",

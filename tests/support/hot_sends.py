@@ -12,7 +12,10 @@ from broker.access.account import Account
 from broker.access.permission import PUB_SUB
 from broker.connections.hot_access import HotAccess
 from broker.sending import hot_send
+from headrace.errors import HeadraceError
+from headrace.protocol import acl_signature
 from headrace.protocol.batch import encode_entry
+from headrace.protocol.frame import decode_frame
 from headrace.protocol.record_layout import BLANK_MAGIC, BORN_HOST_AT, PREFIX, STORE_TIMESTAMP_SIZE
 from store.commit_log import append
 
@@ -21,7 +24,7 @@ ALLOCATED_WORD = 3
 STORE_HOST = bytes([127, 0, 0, 1]) + struct.pack(">i", 10911)
 BORN_HOST = bytes([10, 1, 2, 3]) + struct.pack(">i", 40000)
 VERSION = 409
-ACCOUNT = Account("account-key", "secret-key", default_topic=PUB_SUB)
+ACCOUNT = Account("account-key", "secret-key", default_topic=PUB_SUB, default_group=PUB_SUB)
 
 
 class LogInMemory:
@@ -101,6 +104,28 @@ def send_frame(body: bytes = b"hello", opaque: int = 7, flag: int = 0, code: int
         "version": VERSION,
     }
     return frame(json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode(), body)
+
+
+_EXT_FIELDS = b'"extFields":{'
+_UNSIGNED = b"A" * 27 + b"="
+
+
+def signed_frame(unsigned: bytes) -> bytes:
+    """The frame with ACCOUNT's access key and signature, wrong if the frame cannot be decoded; unchanged if it has no JSON extFields."""
+    before, found, after = unsigned[8:].partition(_EXT_FIELDS)
+    if not found:
+        return unsigned
+    account = f'"{acl_signature.ACCESS_KEY}":"{ACCOUNT.access_key}","{acl_signature.SIGNATURE}":"'.encode()
+    header_size = int.from_bytes(unsigned[5:8], "big") + len(account) + len(_UNSIGNED) + 2
+    size = int.from_bytes(unsigned[:4], "big") + len(account) + len(_UNSIGNED) + 2
+    start = (size & 0xFFFFFFFF).to_bytes(4, "big") + unsigned[4:5] + (header_size & 0xFFFFFF).to_bytes(3, "big")
+    made = start + before + found + account + _UNSIGNED + b'",' + after
+    try:
+        command = decode_frame(made)
+    except HeadraceError:
+        return made
+    signature = acl_signature.sign(ACCOUNT.secret_key, command.ext, command.body or b"").encode()
+    return made.replace(_UNSIGNED, signature, 1)
 
 
 def random_body(chance: random.Random, is_batch: bool) -> bytes:
