@@ -297,7 +297,9 @@ def _supervise(
         Reloader(sources, configuration, reload_page).reload,
     )
     console = supervisor.find_role("console")
-    requests = ControlRequests(supervisor, {"pid": os.getpid(), "data": paths.data})
+    tls = configuration.tls
+    tls_files = {"certificates": tls.certificates, "authorities": tls.authorities}
+    requests = ControlRequests(supervisor, {"pid": os.getpid(), "data": paths.data, "tls_files": tls_files})
     control.serve(requests.handle)
     # Existing objects stay for ever: the collector need not visit them, and children need not copy their pages for that.
     gc.freeze()

@@ -9,6 +9,7 @@ import socket
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from broker.access.errors import BadAclFile
 from broker.config import BrokerConfig
 from headrace.model.address_list import parse_address, parse_networks
 from headrace.model.tls_settings import DISABLED, ENFORCING, TlsSettings
+from headrace.remoting.certificate_expiry import expiries
 from nameserver.config import NameServerConfig
 
 _KNOWN_SECRETS: Final = frozenset({"12345678", "secretKey", "rocketmq2", "rocketmq", "password"})
@@ -54,6 +56,9 @@ def security_report(configuration: Configuration) -> list[SecuritySection]:
         if broker.broker.acl_enable:
             title = f"ACL files of {broker.name}"
             sections.append(SecuritySection(title, tuple(_acl_files(broker))))
+    certificates = tuple(_certificates(configuration.tls))
+    if certificates:
+        sections.append(SecuritySection("certificates", certificates))
     files = tuple(_files(configuration))
     return [*sections, SecuritySection("files", files)] if files else sections
 
@@ -206,6 +211,15 @@ def _acl_files(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
             )
     admins = [account.access_key for account in rules.accounts.values() if account.is_admin]
     yield SecurityFinding(f"accounts: {len(rules.accounts)}; admin accounts: {', '.join(admins) or 'none'}")
+
+
+def _certificates(tls: TlsSettings) -> Iterator[SecurityFinding]:
+    now = datetime.now(UTC)
+    for expiry in expiries(tls.certificates, tls.authorities):
+        advice = (
+            "replace the file with a new certificate, such as one of headrace tls init" if expiry.is_due(now) else ""
+        )
+        yield SecurityFinding(expiry.describe(now), advice)
 
 
 def _files(configuration: Configuration) -> Iterator[SecurityFinding]:

@@ -101,6 +101,17 @@ class TlsSettings:
             )
 
     @property
+    def certificates(self) -> tuple[str, ...]:
+        """The files of the certificates in use; the self-signed one may not exist yet."""
+        server = "" if self.mode == DISABLED else self.server.certificate or self.self_made
+        return tuple(dict.fromkeys(filter(None, (server, self.client.certificate))))
+
+    @property
+    def authorities(self) -> tuple[str, ...]:
+        """The files of the authorities that clients and other servers are verified against."""
+        return tuple(dict.fromkeys(filter(None, (self.server.trust, self.client.trust))))
+
+    @property
     def is_self_made(self) -> bool:
         """Whether servers present a self-signed certificate."""
         return not self.server.certificate

@@ -15,6 +15,7 @@ from headrace.model.connection_limits import OPTIONS, ConnectionLimits
 from headrace.remoting.acceptor import Acceptor
 from headrace.remoting.address_rate import AddressRate
 from headrace.remoting.buffer_budget import BufferBudget
+from headrace.remoting.certificate_expiry import ExpiryReport
 from headrace.remoting.channel import Channel
 from headrace.remoting.client_usage import ClientUsages
 from headrace.remoting.closing import close_all
@@ -75,6 +76,7 @@ class RemotingServer:
         self.faults = FaultLog(limits=OPTIONS) if faults is None else faults
         self._budget = BufferBudget(buffer_limit, self._channels, self.faults)
         self._sweep = IdleSweep(self._loop, self._channels, idle_timeout_s)
+        self._expiry = None if tls is None else ExpiryReport(self._loop, tls.settings)
         self._watch = PeerWatch(self._loop, self._channels, self._budget, self.faults, stall_grace_s)
 
     async def listen(
@@ -160,6 +162,8 @@ class RemotingServer:
         for acceptor in self._acceptors:
             await acceptor.close()
         self._sweep.close()
+        if self._expiry is not None:
+            self._expiry.close()
         end = self._loop.time() + grace_s
         for channel in self._channels:
             channel.drain()

@@ -32,7 +32,7 @@ class ServerTls:
     """One per server. `make_certificate(path)` writes a certificate and its key to a new file, if no certificate is configured."""
 
     def __init__(self, settings: TlsSettings, make_certificate: Callable[[Path], None] | None = None) -> None:
-        self._settings = settings
+        self.settings = settings
         self._make_certificate = make_certificate
         self._context: ssl.SSLContext | None = None
         self._loading: asyncio.Future[ssl.SSLContext] | None = None
@@ -77,7 +77,7 @@ class ServerTls:
         return self._loading
 
     def _load(self) -> ssl.SSLContext:
-        settings = self._settings
+        settings = self.settings
         if settings.is_self_made:
             if not settings.self_made or self._make_certificate is None:
                 raise ConfigError(
@@ -91,7 +91,7 @@ class ServerTls:
                     raise ConfigError(f"cannot write the self-signed certificate {path}: {error.strerror}") from error
                 logger.info("certificate created path=%s", path)
             server = replace(settings.server, certificate=str(path), key=str(path))
-            settings = self._settings = replace(settings, server=server)
+            settings = self.settings = replace(settings, server=server)
         # order: before the files are read, so that later changes are noticed.
         self._seen = self._look()
         self._context = server_context(settings)
@@ -103,14 +103,14 @@ class ServerTls:
             return
         self._seen = seen
         try:
-            self._context = server_context(self._settings)
+            self._context = server_context(self.settings)
         except ConfigError as error:
             logger.error("certificate not reloaded, the previous one stays in use error=%r", str(error))
         else:
-            logger.info("certificate reloaded path=%s", self._settings.server.certificate)
+            logger.info("certificate reloaded path=%s", self.settings.server.certificate)
 
     def _look(self) -> _Fingerprint:
-        return tuple(map(_fingerprint, self._settings.server.files))
+        return tuple(map(_fingerprint, self.settings.server.files))
 
 
 def _fingerprint(path: str) -> tuple[int, int, int] | None:

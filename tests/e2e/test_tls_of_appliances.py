@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 import socket
 import ssl
 import stat
@@ -14,7 +15,7 @@ import pytest
 
 from headrace import Admin, ClientConfig, ConfigError, HeadraceError, Message, Tls
 from support.appliance import Appliance
-from support.certificates import trusting
+from support.certificates import Certificates, trusting
 from support.headrace_process import headrace
 from support.sdk import answered, dump, eventually, patient, producing, run
 from support.servers import wait_until
@@ -207,6 +208,26 @@ def test_slave_copies_its_master_by_tls(files: Path, tmp_path: Path, master_requ
 def log_of(appliance: Appliance) -> bytes:
     files = sorted((appliance.data / "store" / "commitlog").glob("*"))
     return b"".join(path.read_bytes() for path in files).rstrip(b"\0")
+
+
+def test_status_and_log_name_an_expired_certificate(tmp_path: Path) -> None:
+    made = Certificates(tmp_path)
+    properties = tmp_path / "tls.properties"
+    properties.write_text("".join(f"{key}={text}\n" for key, text in made.properties("expired-server").items()))
+    with Appliance(tmp_path / "data", settings={**SMALL, "tlsConfigFile": str(properties)}) as appliance:
+        shown = headrace("status", "--data", appliance.data).stdout
+        listed = json.loads(headrace("status", "--json", "--data", appliance.data).stdout)["certificates"]
+    assert f"certificate {tmp_path}/expired-server.pem has expired (" in shown
+    assert f"{tmp_path}/ca.pem" not in shown
+    assert [(Path(each["path"]).name, each["days_left"] < 0, bool(each["message"])) for each in listed] == [
+        ("expired-server.pem", True, True), ("ca.pem", False, False),
+    ]  # fmt: skip
+    lines = [
+        line
+        for line in (appliance.data / "logs" / "headrace.log").read_text().splitlines()
+        if "certificate expired path=" in line
+    ]
+    assert len(lines) == 2, "one of the name server, one of the broker"
 
 
 def test_certificate_that_changes_is_used_without_a_restart(tmp_path: Path) -> None:

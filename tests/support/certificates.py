@@ -14,16 +14,16 @@ class Certificates:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.trusted = Authority("Test CA", 10)
+        self.trusted = Authority("Test CA", 400)
         self.trusted.save(folder / "ca.pem", folder / "ca.key")
         self.issue("server", for_server=True)
         self.issue("expired-server", days=-1, for_server=True)
         self.issue("known")
         self.issue("expired", days=-1)
-        self.issue("stranger", Authority("Other CA", 10))
+        self.issue("stranger", Authority("Other CA", 400))
 
     def issue(
-        self, file: str, authority: Authority | None = None, *, days: int = 5, for_server: bool = False, name: str = ""
+        self, file: str, authority: Authority | None = None, *, days: int = 90, for_server: bool = False, name: str = ""
     ) -> None:
         """Writes FILE.pem and FILE.key, with `name`, else FILE, as common name."""
         (authority or self.trusted).issue(

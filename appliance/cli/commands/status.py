@@ -1,7 +1,9 @@
 """`headrace status`."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ from appliance.cli.options import data_option
 from appliance.cli.supervisor_client import ask_supervisor, paths_of
 from appliance.cli.text_table import text_table
 from appliance.paths import BrokerPaths
+from headrace.remoting.certificate_expiry import expiries
 from spark_exporter.running.held_segments import count_held
 
 _LIMIT: Final = "limit."
@@ -30,6 +33,9 @@ def command(data: str, as_json: bool) -> None:
     "findings": [{"since", "group", "kind", "about", "what", "members", "queues", "advice", "count"}, ...]}. "held" is set while exports hold
     segments against retention. "findings" lists current problems of consumer groups. Fails if no appliance is running on DIR.
 
+    "certificates": [{"path", "not_after", "days_left", "message"}, ...] lists the TLS certificates in use; "message" is empty until 30 days before
+    a certificate expires.
+
     With several brokers, roles are named BROKER/ROLE, and "offsets" and all keys after it are under "brokers": {BROKER: {"state",
     "reason", "address", "role", "store", ...}}.
     """
@@ -40,7 +46,21 @@ def command(data: str, as_json: bool) -> None:
         held = count_held(Path(paths.store))
         broker["held"] = asdict(held) if held.segments else None
         broker["filter_functions"] = _filter_functions(Path(paths.filter_report))
+    status["certificates"] = _certificates(**status.pop("tls_files", {}))
     print(json.dumps(status, indent=2) if as_json else "\n".join(_lines(status)))
+
+
+def _certificates(certificates: Sequence[str] = (), authorities: Sequence[str] = ()) -> list[dict[str, Any]]:
+    now = datetime.now(UTC)
+    return [
+        {
+            "path": each.path,
+            "not_after": each.not_after.isoformat(),
+            "days_left": each.days_left(now),
+            "message": each.describe(now) if each.is_due(now) else "",
+        }
+        for each in expiries(certificates, authorities)
+    ]
 
 
 def _filter_functions(report: Path) -> dict[str, dict[str, Any]]:
@@ -73,6 +93,7 @@ def _lines(status: dict[str, Any]) -> list[str]:
         ),
     ]
     lines += _limits("nameserver", status["counters"])
+    lines += [each["message"] for each in status["certificates"] if each["message"]]
     if "brokers" not in status:
         return [*lines, *_broker_lines(status)]
     for name, broker in status["brokers"].items():

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from appliance.cli.commands.doctor.security import command
 from appliance.configuration_reader import Sources, read_configuration
 from appliance.security_report import is_loopback, security_report
+from support.certificates import Certificates
 
 ACCOUNTS = """\
 globalWhiteRemoteAddresses:
@@ -110,6 +111,21 @@ def test_files_that_others_may_change_are_found(data: Path) -> None:
     texts = " ".join(opened(data, broker_conf=conf)["files"])
     assert "broker.conf: other users may change options (mode 0666)" in texts
     assert "other users may change the store (mode 0777)" in texts
+
+
+def test_certificates_that_expire_soon_are_open_and_others_are_listed(data: Path) -> None:
+    made = Certificates(data.parent)
+    made.issue("soon", days=20, for_server=True)
+    properties = data.parent / "tls.properties"
+    properties.write_text("".join(f"{key}={text}\n" for key, text in made.properties("soon").items()))
+    setting = f"tlsConfigFile={properties}"
+    [text] = opened(data, setting, host="127.0.0.1")["certificates"]
+    assert text.startswith(f"certificate {data.parent}/soon.pem expires in 19 days (")
+    sources = Sources(str(data), settings=(setting,))
+    [section] = [each for each in security_report(read_configuration(sources)) if each.title == "certificates"]
+    assert [finding.text.partition(" expires")[0] for finding in section.findings] == [
+        f"certificate {data.parent}/{name}.pem" for name in ("soon", "ca")
+    ]
 
 
 def test_command_prints_how_to_close_what_is_open_and_fails(data: Path) -> None:
