@@ -32,6 +32,9 @@ from web.metrics.metrics_routes import MetricsRoutes
 from web.pages.alerts.alert_pages import AlertPages
 from web.pages.chart_page import ChartPages
 from web.pages.cluster.cluster_pages import ClusterPages
+from web.pages.dead_letters.dead_letter_pages import DeadLetterPages
+from web.pages.dead_letters.resend_book import ResendBook
+from web.pages.dead_letters.resends import Resends
 from web.pages.disks import Disks
 from web.pages.groups.group_pages import GroupPages
 from web.pages.messages.message_pages import MessagePages
@@ -111,6 +114,9 @@ def make_console(settings: ConsoleSettings) -> Console:
     alerts = AlertService(alert_book, cluster.admin, history.read)
     recorder.followers.append(alerts.follow)
 
+    resend_book = ResendBook(settings.folder / "dead-letters.db")
+    resends = Resends(cluster, resend_book, audit.add)
+
     declared: list[Route] = [
         *HealthRoutes(sampler, own, settings.cluster.name_server_list).routes(),
         *MetricsRoutes(sampler, settings.folder / "metrics-token").routes(),
@@ -121,9 +127,10 @@ def make_console(settings: ConsoleSettings) -> Console:
         *TopicPages(cluster).routes(),
         *GroupPages(cluster).routes(),
         *SearchPages(cluster, sampler).routes(),
+        *MessagePages(cluster).routes(),
+        *DeadLetterPages(cluster, resend_book, resends).routes(),
         *AlertPages(alerts).routes(),
         *UserPages(users, sessions, audit, limits).routes(),
-        *MessagePages(cluster).routes(),
     ]
 
     menu = [route for route in declared if isinstance(route, Query) and route.menu]
@@ -136,11 +143,12 @@ def make_console(settings: ConsoleSettings) -> Console:
     dispatcher = Dispatcher(app, [*static_files(), *login.routes(), *declared], pages, audit, cluster.forget)
 
     def close() -> None:
+        resend_book.close()
         alert_book.close()
         history.close()
         database.close()
 
-    return Console(app, cluster, [recorder.run, alerts.run], dispatcher.finish_changes, close)
+    return Console(app, cluster, [recorder.run, alerts.run, resends.run], dispatcher.finish_changes, close)
 
 
 def _make_app() -> Sanic[Any, Any]:

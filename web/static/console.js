@@ -50,12 +50,18 @@
     else event.target.dataset.sent = "";
   }
 
+  function onChange(event) {
+    if (!("chooseAll" in event.target.dataset)) return;
+    for (const box of event.target.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = event.target.checked;
+  }
+
   function onShow() {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   }
 
   showTimes(document);
   document.addEventListener("submit", onSubmit);
+  document.addEventListener("change", onChange);
   window.addEventListener("pageshow", onShow);
   document.body.addEventListener("htmx:afterSwap", (event) => showTimes(event.detail.target.parentElement || document));
   document.addEventListener("keydown", onKey);

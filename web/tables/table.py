@@ -45,6 +45,8 @@ class Kind(enum.Enum):
     YES_NO = "yes-no"
     LIST = "list"
     """Several texts."""
+    CHOICE = "choice"
+    """A box to choose the row by its value, a field of the page's form with the id `chosen`."""
 
 
 @dataclass(frozen=True, slots=True)

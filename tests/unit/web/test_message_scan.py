@@ -10,7 +10,7 @@ from web.pages.messages.time_scan import PAGE, Pulled, merge, read_range
 
 
 def row(queue: int, offset: int, stored_at: int) -> MessageRow:
-    return MessageRow(f"{queue}-{offset}", "Orders", stored_at, stored_at, "", [], queue, offset, 0, "", "", {})
+    return MessageRow(f"{queue}-{offset}", "Orders", stored_at, stored_at, "", [], queue, offset, 0, 0, "", "", {})
 
 
 async def scan(

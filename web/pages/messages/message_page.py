@@ -75,7 +75,8 @@ class MessagePage:
             "offset_id": message.offset_message_id,
             "topic": message.topic,
             "original_topic": original_topic(message),
-            "is_sendable": _is_sendable(original_topic(message)),
+            "is_sendable": _is_sendable(message),
+            "dead_letter_of": message.topic.removeprefix(DLQ_PREFIX) if message.topic.startswith(DLQ_PREFIX) else "",
             "facts": {
                 "Topic": message.topic,
                 "Tag": message.tags or "",
@@ -112,7 +113,9 @@ class MessagePage:
     async def resend(self, visit: Visit, form: Resend) -> Outcome:
         """Sends a copy to all groups of the original topic, or to one group. Raises Invalid, HeadraceError."""
         message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
-        if not _is_sendable(original_topic(message)):
+        if message.topic.startswith(DLQ_PREFIX):
+            raise Invalid("this is a dead letter", "Send it again on the page of the group's dead letters.")
+        if not _is_sendable(message):
             raise Invalid(f"messages cannot be sent to the topic {original_topic(message)}")
         copy = copy_for_group(message, form.group) if form.group else copy_for_topic(message)
         try:
@@ -175,5 +178,5 @@ def _body(message: MessageExt) -> tuple[Body, list[str]]:
     return describe(beginning, is_whole=is_whole), []
 
 
-def _is_sendable(topic: str) -> bool:
-    return topic not in FORBIDDEN_TO_SEND and not topic.startswith(DLQ_PREFIX)
+def _is_sendable(message: MessageExt) -> bool:
+    return original_topic(message) not in FORBIDDEN_TO_SEND and not message.topic.startswith(DLQ_PREFIX)

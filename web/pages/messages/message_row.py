@@ -18,6 +18,8 @@ class MessageRow(msgspec.Struct, frozen=True):
     keys: list[str]
     queue: int
     queue_offset: int
+    retries: int
+    """How often the group was given it again; of a message in a retry or dead letter topic."""
     size: int
     """Bytes of the body as it is stored."""
     body: str
@@ -41,6 +43,7 @@ def row_of(message: MessageExt) -> MessageRow:
         message.keys,
         message.queue_id,
         message.queue_offset,
+        message.reconsume_times,
         len(message.body),
         body,
         message.offset_message_id,

@@ -76,7 +76,7 @@ class MessageSearch:
                 data["next"] = _next(search, end=str(oldest if oldest < end else oldest - 1))
         elif search.by == "time" and search.topic:
             begin, end = self._span(search, self._now_ms() - _HOUR_MS)
-            page = await self._reads.by_time(search.topic, begin, end, _offsets(search.at))
+            page = await self._reads.by_time(search.topic, begin, end, parse_offsets(search.at))
             rows = [one for one in page.rows if _matches(one, search)]
             data |= {"begin": begin, "end": end if search.end else None, "looked_at": len(page.rows)}
             if page.next_offsets is not None:
@@ -115,7 +115,8 @@ def _next(search: Search, **changes: str) -> dict[str, str]:
     return {key: value for key, value in given.items() if value}
 
 
-def _offsets(text: str) -> list[int] | None:
+def parse_offsets(text: str) -> list[int] | None:
+    """Where a page starts, an offset for each queue; None: at the beginning. Raises Invalid."""
     if not text:
         return None
     parts = text.split(".")

@@ -1,0 +1,85 @@
+"""Pages about messages in Chromium, on a real appliance: what operators do with the mouse and the keyboard."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from headrace import Message, Reject
+from headrace.client.consuming.received_message import ReceivedMessage
+from support.appliance import Appliance
+from support.console import PASSWORD, RunningConsole
+from support.consuming import create_topic, eventually, push
+from support.sdk import producing, run
+
+pytestmark = pytest.mark.slow
+SMALL = {"mappedFileSizeCommitLog": "16777216"}
+PAYLOAD = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
+    with Appliance(tmp_path_factory.mktemp("messages") / "data", settings=SMALL) as appliance:
+        run(give_up_three(appliance))
+        yield appliance
+
+
+@pytest.fixture(scope="module")
+def console(appliance: Appliance, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    folder = tmp_path_factory.mktemp("console")
+    with RunningConsole(folder, appliance.name_server, api_timeout=30) as console:
+        console.administrator()
+        yield console
+
+
+async def give_up_three(appliance: Appliance) -> None:
+    """Makes three dead letters of the group `billing`."""
+    seen: list[bytes] = []
+
+    def handler(message: ReceivedMessage) -> None:
+        seen.append(message.body)
+        raise Reject("of no use")
+
+    await create_topic(appliance, "Orders", 1)
+    async with push(appliance, "billing", "Orders", handler):
+        async with producing(appliance, "shop") as producer:
+            for number in range(3):
+                properties = {"colour": PAYLOAD}
+                await producer.send(Message("Orders", PAYLOAD, PAYLOAD, f"order-{number}", properties=properties))
+        await eventually(lambda: len(seen) == 3, "all are given up")
+
+
+def log_in(page: Page, console: RunningConsole, path: str) -> None:
+    page.goto(f"http://127.0.0.1:{console.port}{path}")
+    page.get_by_label("User name").fill("admin")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+
+
+def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page, console: RunningConsole) -> None:
+    log_in(page, console, "/")
+    page.keyboard.press("g")
+    page.keyboard.press("d")
+    page.get_by_role("link", name="billing").click()
+    expect(page.get_by_text("3 dead letters of this time are stored.")).to_be_visible()
+    expect(page.get_by_text(PAYLOAD).first).to_be_visible()
+
+    page.get_by_label("Choose", exact=True).first.focus()
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Send the chosen ones again").click()
+    expect(page.get_by_role("status")).to_contain_text("1 dead letters were sent again.")
+
+    page.get_by_label("Choose all").check()
+    expect(page.get_by_label("Choose", exact=True).last).to_be_checked()
+    page.get_by_text("All of this time").click()
+    page.get_by_role("button", name="Send 3 messages again").click()
+    expect(page.get_by_role("status")).to_have_text("The dead letters are being sent again.")
+    expect(page.get_by_text("finished")).to_be_visible()
+    expect(page.get_by_text("3 / 3")).to_be_visible()
+    page.get_by_role("link", name="All dead letters of the group").click()
+    expect(page.get_by_role("columnheader", name="Sent again")).to_be_visible()
+
+    page.get_by_role("link").filter(has_text="0").and_(page.locator("th a")).first.click()
+    expect(page.get_by_role("heading", name="Push to one client")).to_be_visible()
+    page.get_by_role("button", name="Send again").click()
+    expect(page.get_by_role("status").first).to_contain_text("0 dead letters were sent again. 1 were left out")

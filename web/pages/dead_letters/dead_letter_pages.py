@@ -1,0 +1,302 @@
+"""DeadLetterPages: the groups with dead letters, those of one group, and how they are sent again."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from headrace.model import properties as property_names
+from headrace.model.names import DLQ_PREFIX, dlq_topic
+from web.cluster.cluster import Cluster
+from web.cluster.topic_reader import TopicReader
+from web.errors import Invalid, NotFound
+from web.pages.dead_letters.letter_export import LetterExport
+from web.pages.dead_letters.letter_queues import LetterQueues, parse_ranges
+from web.pages.dead_letters.resend_book import Letter, ResendBook
+from web.pages.dead_letters.resends import Resends, Target
+from web.pages.groups.resets import parse_time
+from web.pages.messages.message_reads import MessageReads
+from web.pages.messages.message_row import MessageRow
+from web.pages.messages.message_search import message_path, parse_offsets
+from web.pages.messages.time_scan import PAGE
+from web.paths import path_of
+from web.routes import Access, Change, Outcome, Query, Raw, Route, View, Visit
+from web.tables.table import Column, Kind, Table
+
+MENU: Final = "DLQ"
+_FOREVER: Final = (1 << 63) - 1
+_MOST_CHOSEN: Final = PAGE
+
+
+class GroupRow(msgspec.Struct, frozen=True):
+    """A group with a dead-letter topic."""
+
+    group: str
+    messages: int | None = None
+    """Stored ones; None: unknown."""
+    last: int | None = None
+    """When the last one was stored."""
+    problem: str = ""
+
+
+class LetterRow(msgspec.Struct, frozen=True):
+    """One dead letter."""
+
+    offset_id: str
+    id: str
+    stored_at: int
+    original_topic: str
+    original_id: str
+    retries: int
+    tag: str
+    keys: list[str]
+    size: int
+    body: str
+    """The beginning."""
+    resent_at: int | None
+    """When it was sent again; None: not yet."""
+    copy_id: str
+
+
+class ResendForm(msgspec.Struct, frozen=True):
+    """Chosen dead letters, which are to be sent again."""
+
+    message: Annotated[list[str], msgspec.Meta(max_length=_MOST_CHOSEN)] = []
+    """Offset message ids."""
+    to: Target = "group"
+    again: bool = False
+    """Also those that were sent again before."""
+
+
+class ResendAllForm(msgspec.Struct, frozen=True):
+    """All dead letters in ranges of offsets."""
+
+    range: Annotated[list[str], msgspec.Meta(max_length=500)]
+    to: Target = "group"
+    rate: Annotated[int, msgspec.Meta(ge=1, le=500)] = 50
+
+
+class CancelForm(msgspec.Struct, frozen=True):
+    """Nothing is needed."""
+
+
+_GROUP_COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
+    Column("group", "Group", link=lambda row: path_of("dead-letters", row.group)),
+    Column("messages", "Dead letters", Kind.NUMBER, is_enriched=True),
+    Column("last", "Last one", Kind.TIME, is_enriched=True),
+    Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
+)
+_LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
+    Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
+    Column("offset_id", "Choose", Kind.CHOICE),
+    Column("stored_at", "Given up", Kind.TIME, help="When the group gave the message up."),
+    Column("original_topic", "Original topic", link=lambda row: path_of("topics", row.original_topic)),
+    Column(
+        "original_id",
+        "Original message id",
+        link=lambda row: message_path(row.original_id, row.original_topic),
+    ),
+    Column("retries", "Retries", Kind.NUMBER),
+    Column("tag", "Tag"),
+    Column("keys", "Keys", Kind.LIST),
+    Column("size", "Size", Kind.BYTES),
+    Column("body", "Body"),
+    Column("resent_at", "Sent again", Kind.TIME, is_shown_if_any=True),
+    Column("copy_id", "Copy", is_shown_if_any=True),
+)
+
+
+class DeadLetterPages:
+    """The pages of dead letters."""
+
+    def __init__(self, cluster: Cluster, book: ResendBook, resends: Resends) -> None:
+        self._cluster = cluster
+        self._topics = TopicReader(cluster)
+        self._messages = MessageReads(cluster)
+        self._queues = LetterQueues(cluster)
+        self._book = book
+        self._resends = resends
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        group = "/dead-letters/<group:str>"
+        return [
+            Query("/dead-letters", self.list_groups, "List the groups with dead letters.", menu=MENU, shortcut="d"),
+            Query(group, self.show, "Show the dead letters of a group.", section=MENU),
+            Raw(f"{group}/export", LetterExport(self._queues).answer, Access.VIEWER),
+            Change(f"{group}/resend", ResendForm, self.resend, "dead-letter.resend", "Send chosen dead letters again."),
+            Change(
+                f"{group}/resend-all",
+                ResendAllForm,
+                self.resend_all,
+                "dead-letter.resend-all",
+                "Start to send all dead letters of a range again.",
+            ),
+            Query(f"{group}/progress", self.progress, "Show how many dead letters were sent again.", section=MENU),
+            Change(
+                f"{group}/cancel", CancelForm, self.cancel, "dead-letter.cancel", "Stop sending dead letters again."
+            ),
+        ]
+
+    # ---- queries
+
+    async def list_groups(self, _visit: Visit) -> View:
+        """All groups that have a dead-letter topic."""
+        topics = await self._topics.names()
+        rows = [GroupRow(topic.removeprefix(DLQ_PREFIX)) for topic in topics if topic.startswith(DLQ_PREFIX)]
+        table = Table(
+            "groups",
+            GroupRow,
+            rows,
+            _GROUP_COLUMNS,
+            search=("group",),
+            sort="group",
+            enrich=self._add_counts,
+            empty="No group has given up a message.",
+        )
+        return View("Dead letters", "dead_letters/list.html", tables=[table])
+
+    async def show(self, visit: Visit) -> View:
+        """A page of a group's dead letters, the oldest first."""
+        group = visit.path["group"]
+        begin, end = visit.arguments.get("begin", "").strip(), visit.arguments.get("end", "").strip()
+        begin_ms, end_ms = parse_time(begin) if begin else 0, parse_time(end) if end else None
+        if end_ms is not None and begin_ms > end_ms:
+            raise Invalid("the end is before the beginning", "Exchange the two times.")
+        data: dict[str, Any] = {
+            "group": group,
+            "topic": dlq_topic(group),
+            "begin": begin,
+            "end": end,
+            "count": 0,
+            "ranges": [],
+            "next": None,
+            "run": self._resends.last(group),
+        }
+        rows: Sequence[LetterRow] = ()
+        if await self._queues.exists(group):
+            ranges = await self._queues.ranges(group, begin_ms, end_ms)
+            page = await self._messages.by_time(
+                dlq_topic(group),
+                begin_ms,
+                _FOREVER if end_ms is None else end_ms,
+                parse_offsets(visit.arguments.get("at", "")),
+            )
+            rows = await self._rows(group, page.rows)
+            data["ranges"] = [one.text for one in ranges]
+            data["count"] = sum(one.end - one.begin for one in ranges)
+            if page.next_offsets is not None:
+                data["next"] = _given(begin=begin, end=end, at=".".join(map(str, page.next_offsets)))
+        columns = _LETTER_COLUMNS
+        if visit.access < Access.OPERATOR:
+            columns = tuple(column for column in columns if column.kind is not Kind.CHOICE)
+        table = Table("letters", LetterRow, rows, columns, empty="There are no dead letters of this time.")
+        return View("Dead letters", "dead_letters/group.html", data, [table], group)
+
+    async def progress(self, visit: Visit) -> View:
+        """The group's run in progress, or the last one."""
+        group = visit.path["group"]
+        run = self._resends.last(group)
+        if run is None:
+            raise NotFound(
+                f"no dead letters of {group} were sent again since the console's start",
+                "The table of dead letters shows which ones were sent again.",
+            )
+        return View(
+            "Dead letters", "dead_letters/progress.html", {"group": group, "run": run, "done": run.done}, (), group
+        )
+
+    # ---- changes
+
+    async def resend(self, visit: Visit, form: ResendForm) -> Outcome:
+        """Sends chosen dead letters again, those that were not before."""
+        group = visit.path["group"]
+        if not form.message:
+            raise Invalid("no dead letter is chosen", "Choose some in the table.")
+        copies: dict[str, str] = {}
+        skipped = 0
+        for offset_id in dict.fromkeys(form.message):
+            message = await self._messages.by_id(offset_id)
+            if message.topic != dlq_topic(group):
+                raise Invalid(f"the message {offset_id} is in the topic {message.topic}, not in {dlq_topic(group)}")
+            copy_id = await self._resends.send(group, message, form.to, visit.user, again=form.again)
+            if copy_id is None:
+                skipped += 1
+            else:
+                copies[message.message_id] = copy_id
+        return Outcome(
+            "{sent} dead letters were sent again. {skipped} were left out: they were sent again before.",
+            {"sent": len(copies), "skipped": skipped},
+            path_of("dead-letters", group),
+            after={"to": form.to, "copies": copies, "skipped": skipped},
+        )
+
+    async def resend_all(self, visit: Visit, form: ResendAllForm) -> Outcome:
+        """Starts a run in the background."""
+        group = visit.path["group"]
+        run = self._resends.start(visit, group, parse_ranges(group, form.range), form.to, form.rate)
+        return Outcome(
+            "The dead letters are being sent again.",
+            {},
+            path_of("dead-letters", group, "progress"),
+            after={"to": form.to, "rate": form.rate, "total": run.total, "ranges": form.range},
+        )
+
+    async def cancel(self, visit: Visit, _form: CancelForm) -> Outcome:
+        """Ends the run in progress."""
+        group = visit.path["group"]
+        run = self._resends.cancel(group)
+        return Outcome(
+            "Sending was cancelled after {done} of {total} messages.",
+            {"done": run.done, "total": run.total},
+            path_of("dead-letters", group, "progress"),
+            after={"sent": run.sent, "total": run.total},
+        )
+
+    # ----
+
+    async def _rows(self, group: str, messages: Sequence[MessageRow]) -> list[LetterRow]:
+        letters = [Letter(group, one.offset_id, one.id) for one in messages]
+        resent = await asyncio.to_thread(self._book.find, letters)
+        rows = []
+        for letter, one in zip(letters, messages, strict=True):
+            entry = resent.get(letter)
+            rows.append(
+                LetterRow(
+                    one.offset_id,
+                    one.id,
+                    one.stored_at,
+                    one.properties.get(property_names.RETRY_TOPIC, ""),
+                    one.properties.get(property_names.ORIGIN_MESSAGE_ID, one.id),
+                    one.retries,
+                    one.tag,
+                    one.keys,
+                    one.size,
+                    one.body,
+                    None if entry is None else entry.at_ms,
+                    "" if entry is None else entry.copy_id or "unknown",
+                )
+            )
+        return rows
+
+    async def _add_counts(self, rows: Sequence[GroupRow]) -> Sequence[GroupRow]:
+        answers = await self._cluster.map(self._topics.statistics, [dlq_topic(row.group) for row in rows])
+        enriched = []
+        for row, answer in zip(rows, answers, strict=True):
+            if isinstance(answer, Exception):
+                enriched.append(msgspec.structs.replace(row, problem=str(answer)))
+                continue
+            queues = answer.offset_table.values()
+            enriched.append(
+                msgspec.structs.replace(
+                    row,
+                    messages=sum(one.max_offset - one.min_offset for one in queues),
+                    last=max((one.last_update_timestamp for one in queues), default=0),
+                )
+            )
+        return enriched
+
+
+def _given(**arguments: str) -> dict[str, str]:
+    return {name: value for name, value in arguments.items() if value}
