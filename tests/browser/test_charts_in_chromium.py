@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from support.console import PASSWORD, RunningConsole
+from support.servers import wait_until
 from web.history.history_file import HistoryFile
 
 pytestmark = pytest.mark.slow
@@ -64,10 +65,10 @@ def test_chart_is_drawn_anew_for_the_other_theme_and_width(console: RunningConso
     pixels = "canvas => canvas.toDataURL()"
     light = canvas.evaluate(pixels)
     page.get_by_role("button", name="Switch between light and dark").click()
-    page.wait_for_function("before => document.querySelector('[data-chart] canvas').toDataURL() !== before", arg=light)
+    wait_until(lambda: canvas.evaluate(pixels) != light, 20, "the other colours")
     page.set_viewport_size({"width": 390, "height": 800})
-    page.wait_for_function("document.querySelector('[data-chart] canvas').clientWidth < 390")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    wait_until(lambda: canvas.evaluate("canvas => canvas.clientWidth") < 390, 20, "the narrow chart")
+    wait_until(lambda: page.evaluate("document.documentElement.scrollWidth") <= 390, 20, "the narrow page")
 
 
 def test_series_without_figures_says_so(console: RunningConsole, page: Page) -> None:

@@ -142,6 +142,11 @@ def test_broker_is_sampled_with_traffic_lags_and_connections() -> None:
         assert [(group, lag) for group, lag, _ in broker.lags()] == [("billing", 8)]
         assert broker.producers == {ClientKind("orders", "OTHER", "V4_9_8"): 2}
         assert broker.consumers == {ClientKind("billing", "OTHER", "V4_9_8", "PUSH"): 1}
+        assert [(one.group, one.client_id, one.is_producer) for one in broker.members] == [
+            ("orders", "a", True),
+            ("orders", "b", True),
+            ("billing", "c", False),
+        ]
         assert broker.dead_letters == {"billing": 7}
         assert broker.half_messages == 0
 
