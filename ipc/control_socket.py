@@ -82,7 +82,7 @@ def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float)
                 f"no supervisor is listening on {os.fspath(path)}; start the appliance with: headrace run"
             ) from None
         except PermissionError:
-            raise NobodyListens(
+            raise NoAnswer(
                 f"permission denied on control socket {os.fspath(path)}; run the command as the user that started the appliance"
             ) from None
         except OSError as error:

@@ -62,4 +62,4 @@ class NobodyListens(IpcError):
 
 
 class NoAnswer(IpcError):
-    """The control socket was open, but no valid answer was received."""
+    """The control socket exists, but this user may not connect to it, or no valid answer was received."""

@@ -93,6 +93,17 @@ def test_socket_without_a_listener_is_reported(tmp_path: Path) -> None:
         ask(tmp_path / "control.sock", {}, 1)
 
 
+def test_socket_of_another_user_is_not_reported_as_a_missing_appliance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("ipc.control_socket._connect", refuse)
+    with pytest.raises(NoAnswer, match="permission denied on control socket .*as the user that started"):
+        ask(tmp_path / "control.sock", {}, 1)
+
+
 def test_request_times_out_when_the_supervisor_does_not_answer(tmp_path: Path) -> None:
     with listen(tmp_path / "control.sock"), pytest.raises(NoAnswer, match=r"within 0\.05 s"):
         ask(tmp_path / "control.sock", {}, 0.05)
