@@ -100,7 +100,7 @@ def test_socket_of_another_user_is_not_reported_as_a_missing_appliance(
         raise PermissionError
 
     monkeypatch.setattr("ipc.control_socket._connect", refuse)
-    with pytest.raises(NoAnswer, match="permission denied on control socket .*as the user that started"):
+    with pytest.raises(NoAnswer, match=r"permission denied on control socket .*as the user that started"):
         ask(tmp_path / "control.sock", {}, 1)
 
 
