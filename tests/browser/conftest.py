@@ -5,7 +5,9 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
+
+expect.set_options(timeout=20_000)  # the machine may be busy
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def test_chart_shows_the_history_its_range_and_its_values_at_the_keyboard(consol
     log_in(page, console, "/charts?series=cluster.in,cluster.out,never.recorded&unit=rate")
     chart = page.locator("[data-chart]")
     expect(chart.locator("canvas")).to_be_visible()
-    expect(chart.get_by_role("listitem").nth(1)).to_contain_text("(now; highest 50)")
-    expect(chart.get_by_role("listitem").nth(2)).to_have_text("never.recorded – (now; highest –)")
+    expect(chart.get_by_role("listitem").nth(1)).to_contain_text("(now; maximum 50)")
+    expect(chart.get_by_role("listitem").nth(2)).to_have_text("never.recorded – (now; maximum –)")
     plot = chart.get_by_role("img")
     plot.focus()
     for _ in range(40):  # 400 s back, where the history has values however slow this machine is
