@@ -122,7 +122,7 @@ def test_group_without_dead_letters_is_not_an_error_and_a_foreign_message_is(bro
     give_up(server, "PagedDeadOther", "paged-dead-other", [b"one"])
     (row,) = letters(browser, "paged-dead-other", 1)
     empty = browser.get("/dead-letters/never-gave-up")
-    assert "There are no dead letters of this time." in empty.text
+    assert "There are no dead letters in this period." in empty.text
     assert browser.get("/dead-letters/never-gave-up/export").status == 404
     refused = browser.send("/dead-letters/never-gave-up/resend", {"message": row["offset_id"]})
     assert refused.status == 400

@@ -102,7 +102,7 @@ class SearchPages:
             search=("name", "detail"),
             choices=(_KINDS,),
             choose=lambda row, chosen: chosen["kind"] in ("all", row.kind),
-            empty="Nothing with this text was found.",
+            empty="No results were found.",
         )
         return View("Search", "search.html", data, [table], text, problems)
 

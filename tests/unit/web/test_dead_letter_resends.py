@@ -91,7 +91,7 @@ def test_all_dead_letters_of_a_range_are_sent_once_although_it_is_started_twice(
 
     async def main(resends: Resends) -> None:
         run = resends.start(VISIT, "billing", [LetterRange(QUEUE, 1, 6)], "group", 500)
-        with pytest.raises(Invalid, match="being sent already"):
+        with pytest.raises(Invalid, match="already being resent"):
             resends.start(VISIT, "billing", [LetterRange(QUEUE, 1, 6)], "group", 500)
         await ended(run)
         again = resends.start(VISIT, "billing", [LetterRange(QUEUE, 0, 6)], "group", 500)

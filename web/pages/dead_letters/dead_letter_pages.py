@@ -102,7 +102,7 @@ _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
     Column("keys", "Keys", Kind.LIST),
     Column("size", "Size", Kind.BYTES),
     Column("body", "Body"),
-    Column("resent_at", "Sent again", Kind.TIME, is_shown_if_any=True),
+    Column("resent_at", "Resent", Kind.TIME, is_shown_if_any=True),
     Column("copy_id", "Copy", is_shown_if_any=True),
 )
 
@@ -153,7 +153,7 @@ class DeadLetterPages:
             search=("group",),
             sort="group",
             enrich=self._add_counts,
-            empty="No group has given up a message.",
+            empty="No group has dead letters.",
         )
         return View("Dead letters", "dead_letters/list.html", tables=[table])
 
@@ -163,7 +163,7 @@ class DeadLetterPages:
         begin, end = visit.arguments.get("begin", "").strip(), visit.arguments.get("end", "").strip()
         begin_ms, end_ms = parse_time(begin) if begin else 0, parse_time(end) if end else None
         if end_ms is not None and begin_ms > end_ms:
-            raise Invalid("the end is before the beginning", "Exchange the two times.")
+            raise Invalid("the end time is before the start time", "Swap the two times.")
         data: dict[str, Any] = {
             "group": group,
             "topic": dlq_topic(group),
@@ -191,7 +191,7 @@ class DeadLetterPages:
         columns = _LETTER_COLUMNS
         if visit.access < Access.OPERATOR:
             columns = tuple(column for column in columns if column.kind is not Kind.CHOICE)
-        table = Table("letters", LetterRow, rows, columns, empty="There are no dead letters of this time.")
+        table = Table("letters", LetterRow, rows, columns, empty="There are no dead letters in this period.")
         return View("Dead letters", "dead_letters/group.html", data, [table], group)
 
     async def progress(self, visit: Visit) -> View:
@@ -200,8 +200,8 @@ class DeadLetterPages:
         run = self._resends.last(group)
         if run is None:
             raise NotFound(
-                f"no dead letters of {group} were sent again since the console's start",
-                "The table of dead letters shows which ones were sent again.",
+                f"no dead letters of {group} have been resent since the console started",
+                "The table of dead letters shows which ones were resent.",
             )
         return View(
             "Dead letters", "dead_letters/progress.html", {"group": group, "run": run, "done": run.done}, (), group
@@ -213,7 +213,7 @@ class DeadLetterPages:
         """Sends chosen dead letters again, those that were not before."""
         group = visit.path["group"]
         if not form.message:
-            raise Invalid("no dead letter is chosen", "Choose some in the table.")
+            raise Invalid("no dead letter is selected", "Select some in the table.")
         copies: dict[str, str] = {}
         skipped = 0
         for offset_id in dict.fromkeys(form.message):
@@ -226,7 +226,7 @@ class DeadLetterPages:
             else:
                 copies[message.message_id] = copy_id
         return Outcome(
-            "{sent} dead letters were sent again. {skipped} were left out: they were sent again before.",
+            "{sent} dead letters were resent. {skipped} were skipped: they had been resent before.",
             {"sent": len(copies), "skipped": skipped},
             path_of("dead-letters", group),
             after={"to": form.to, "copies": copies, "skipped": skipped},
@@ -237,7 +237,7 @@ class DeadLetterPages:
         group = visit.path["group"]
         run = self._resends.start(visit, group, parse_ranges(group, form.range), form.to, form.rate)
         return Outcome(
-            "The dead letters are being sent again.",
+            "The dead letters are being resent.",
             {},
             path_of("dead-letters", group, "progress"),
             after={"to": form.to, "rate": form.rate, "total": run.total, "ranges": form.range},

@@ -39,7 +39,10 @@ class LetterQueues:
         topic = dlq_topic(group)
         queues = sorted(await self._cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic)))
         if not queues:
-            raise Invalid(f"no queue of the topic {topic} may be read", "Give the topic the permission to read (6).")
+            raise Invalid(
+                f"the topic {topic} has no readable queue",
+                "Enable read permission for the topic: 6 (read and write) or 4 (read only).",
+            )
         return [LetterRange(queue, *await self._bounds(queue, begin_ms, end_ms)) for queue in queues]
 
     async def read(self, ranges: Sequence[LetterRange]) -> AsyncIterator[MessageExt]:
