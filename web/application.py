@@ -39,6 +39,7 @@ from web.pages.disks import Disks
 from web.pages.groups.group_pages import GroupPages
 from web.pages.messages.message_pages import MessagePages
 from web.pages.overview import OverviewPages
+from web.pages.producers import ProducerPages
 from web.pages.search import SearchPages
 from web.pages.topics import TopicPages
 from web.pages.users import UserPages
@@ -127,6 +128,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *TopicPages(cluster).routes(),
         *GroupPages(cluster).routes(),
         *SearchPages(cluster, sampler).routes(),
+        *ProducerPages(cluster).routes(),
         *MessagePages(cluster).routes(),
         *DeadLetterPages(cluster, resend_book, resends).routes(),
         *AlertPages(alerts).routes(),
