@@ -150,7 +150,8 @@ class NameServerHandlers:
         topic = command.ext.get("topic")
         route = self._routes.find_route(topic) if topic is not None else None
         if route is None or topic is None:
-            remark = f"No topic route: no broker has registered the topic {topic}"
+            # compat: the beginning is RocketMQ's; tools may search for it. Its link, to a page that does not exist any more, is left out.
+            remark = f"No topic route info in name server for the topic: {topic}"
             return response_to(command, ResponseCode.TOPIC_NOT_EXIST, remark)
         if self._settings.config.order_message_enable:
             route.order_topic_conf = self._kv.find_order_config(topic)

@@ -164,7 +164,7 @@ class ClientProcessor:
             return response_to(
                 command,
                 ResponseCode.SYSTEM_ERROR,
-                f"no consumer for this group, {header.consumer_group}: none of its members has sent a heartbeat here",
+                f"no consumer for this group, {header.consumer_group}",
                 {},
             )
         body = GetConsumerListByGroupResponseBody(group.client_ids())

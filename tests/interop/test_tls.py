@@ -10,7 +10,7 @@ from headrace import Admin, ConnectError, HeadraceError, Message, PushConsumer, 
 from support.appliance import Appliance
 from support.client import Client, assert_exactly
 from support.headrace_process import headrace
-from support.java import QUICK_START, Java
+from support.java import QUICK_START, Java, openssl_jar
 from support.reference import Reference, disposable
 from support.sdk import await_registered, dump, eventually, patient, producing, run
 from support.servers import Server
@@ -53,15 +53,20 @@ def secured(request: pytest.FixtureRequest, servers: dict[str, Server]) -> Serve
     return servers[request.param]
 
 
-@pytest.fixture(scope="module")
-def java_with_certificate(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+@pytest.fixture(scope="module", params=["JDK", "OpenSSL"])
+def java_with_certificate(
+    request: pytest.FixtureRequest, files: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Java]:
+    """With Java's own TLS, as the client is shipped, and with Netty's OpenSSL."""
     flags = (
         *QUICK_START, *TLS_FLAGS, "-Dtls.test.mode.enable=false", "-Dtls.client.authServer=true",
         f"-Dtls.client.trustCertPath={files}/ca.pem", f"-Dtls.client.certPath={files}/client.pem",
         f"-Dtls.client.keyPath={files}/client.key",
     )  # fmt: skip
-    with Java(tmp_path_factory.mktemp("java"), flags=flags) as java:
+    jars = (openssl_jar(),) if request.param == "OpenSSL" else ()
+    with Java(tmp_path_factory.mktemp("java"), flags=flags, jars=jars) as java:
         yield java
+        assert ("netty_tcnative" in Path(f"/proc/{java.pid}/maps").read_text()) == bool(jars), "the other TLS was used"
 
 
 def mutual(files: Path) -> Tls:

@@ -28,6 +28,8 @@ BUILD = ROOT / "build" / "java"
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=500",)
 """Looks every half second, not every 20 s, which queues are its own and whether it may lock them."""
+TCNATIVE = "2.0.39.Final"
+"""The version that belongs to the client's Netty, 4.1.65."""
 LOCKED_S = 60
 """A broker keeps a queue's lock for so long. A client that renews all its locks while it lets a queue go may lock that again, for nobody."""
 
@@ -40,9 +42,15 @@ class Java:
     """A JVM with the official client. It ends when its input closes, so also when the test run dies."""
 
     def __init__(
-        self, home: Path, *, serialize: str = "JSON", heap: str = "768m", flags: tuple[str, ...] = QUICK_START
+        self,
+        home: Path,
+        *,
+        serialize: str = "JSON",
+        heap: str = "768m",
+        flags: tuple[str, ...] = QUICK_START,
+        jars: tuple[Path, ...] = (),
     ) -> None:
-        """`home`: its logs and local offsets. `serialize`: header encoding, JSON or ROCKETMQ. `flags`: of the JVM."""
+        """`home`: its logs and local offsets. `serialize`: header encoding, JSON or ROCKETMQ. `flags`: of the JVM. `jars`: added to the class path."""
         home.mkdir(parents=True, exist_ok=True)
         told = {
             "user.home": str(home),
@@ -56,7 +64,7 @@ class Java:
                 [
                     "java", f"-Xmx{heap}", *flags,
                     *(f"-D{name}={value}" for name, value in told.items()),
-                    "-cp", f"{compile_program()}:{class_path()}", "Interop",
+                    "-cp", ":".join(map(str, (compile_program(), *jars, class_path()))), "Interop",
                 ],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8", start_new_session=True,
                 cwd=home,  # mqadmin commands write files into the current directory
@@ -136,6 +144,21 @@ def class_path() -> str:
     done = subprocess.run([sys.executable, str(SCRIPT), "classpath"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def openssl_jar() -> Path:
+    """Netty's OpenSSL for the official client, which uses it instead of Java's own TLS if it is on the class path. The first call fetches it with Maven."""
+    folder = BUILD / "openssl"
+    jar = folder / f"netty-tcnative-boringssl-static-{TCNATIVE}.jar"
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jar.exists():
+            artifact = f"-Dartifact=io.netty:netty-tcnative-boringssl-static:{TCNATIVE}"
+            command = ["mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={folder}"]
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            assert jar.exists(), done.stdout + done.stderr
+    return jar
 
 
 def compile_program() -> Path:

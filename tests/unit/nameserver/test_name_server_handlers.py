@@ -166,6 +166,11 @@ def test_route_is_standard_json_on_request_and_fastjson_otherwise(
         assert '"brokerAddrs":{0:"192.0.2.1:10910"},"brokerName":"broker-é/a"'.encode() in body
 
 
+def test_route_of_an_unknown_topic_is_refused_in_rocketmqs_words(ask: Asking) -> None:
+    answer = ask(105, topic="Unknown")
+    assert (answer.code, answer.remark) == (17, "No topic route info in name server for the topic: Unknown")
+
+
 def test_topic_order_is_returned_only_when_enabled(ask: Asking) -> None:
     ask.register(BODY)
     ask(100, namespace="ORDER_TOPIC_CONFIG", key="T", value="broker-a:4")
