@@ -29,6 +29,7 @@ from web.history.history_file import open_history
 from web.history.history_routes import HistoryRoutes
 from web.history.recorder import Recorder
 from web.metrics.metrics_routes import MetricsRoutes
+from web.pages.acl.acl_pages import AclPages
 from web.pages.alerts.alert_pages import AlertPages
 from web.pages.chart_page import ChartPages
 from web.pages.cluster.cluster_pages import ClusterPages
@@ -125,6 +126,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *OverviewPages(cluster, own, sampler, Disks(cluster, history.read, time.time)).routes(),
         *ChartPages(history.read, time.time).routes(),
         *ClusterPages(cluster, settings.own_servers).routes(),
+        *AclPages(cluster).routes(),
         *TopicPages(cluster).routes(),
         *GroupPages(cluster).routes(),
         *SearchPages(cluster, sampler).routes(),

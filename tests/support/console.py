@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
-from headrace.client.settings import ClientConfig
+from headrace.client.settings import ClientConfig, Credentials
 from support.servers import wait_until
 from web import daemon
 from web.application import ConsoleSettings
@@ -136,14 +136,24 @@ def first_administrator(folder: Path, port: int, name: str = "admin", password: 
 class RunningConsole:
     """A console in a thread of this process, with its own folder; `cluster` is the address of name servers."""
 
-    def __init__(self, folder: Path, cluster: str = "127.0.0.1:1", *, api_timeout: float = 1.0, **options: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cluster: str = "127.0.0.1:1",
+        *,
+        api_timeout: float = 1.0,
+        credentials: Credentials | None = None,
+        **options: Any,
+    ) -> None:
         listener = bind("127.0.0.1", 0)
         self.port: int = listener.getsockname()[1]
         self.folder = folder
         self.config = ConsoleConfig(console_port=self.port, **options)
         self._stop_fd, self._stop_write_fd = os.pipe()
         self._is_ready = threading.Event()
-        settings = ConsoleSettings(self.config, ClientConfig(cluster, api_timeout=api_timeout), folder)
+        settings = ConsoleSettings(
+            self.config, ClientConfig(cluster, api_timeout=api_timeout, credentials=credentials), folder
+        )
         self._thread = threading.Thread(
             target=daemon.run, args=(lambda: None, self._is_ready.set, self._stop_fd, listener, settings)
         )

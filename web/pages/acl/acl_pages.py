@@ -1,0 +1,56 @@
+"""AclPages: what this room serves."""
+
+from web.cluster.cluster import Cluster
+from web.pages.acl.access_check import AccessCheck
+from web.pages.acl.account_page import AccountForm, AccountPage, DeletionForm
+from web.pages.acl.acl_list import AclList, WhiteForm
+from web.pages.acl.acl_reads import AclReads
+from web.routes import Access, Change, Query, Route
+
+_MENU = "ACL"
+
+
+class AclPages:
+    """The pages of access control."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        reads = AclReads(cluster)
+        self._list = AclList(reads)
+        self._check = AccessCheck(reads)
+        self._account = AccountPage(reads)
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        account = "/acl/accounts/<account:str>"
+        return [
+            Query("/acl", self._list.show, "List the accounts and white addresses.", menu=_MENU, shortcut="k"),
+            Query("/acl/check", self._check.show, "Show who may do something, and why.", section=_MENU),
+            Query("/acl/new", self._account.show_new, "Try the rules of a new account.", Access.ADMIN, section=_MENU),
+            Query(account, self._account.show, "Try new rules of an account.", Access.ADMIN, section=_MENU),
+            Change(
+                "/acl/accounts",
+                AccountForm,
+                self._account.put,
+                "acl.account.put",
+                "Create or change an account.",
+                Access.ADMIN,
+                subject=lambda _, form: form.access_key,
+            ),
+            Change(
+                f"{account}/delete",
+                DeletionForm,
+                self._account.delete,
+                "acl.account.delete",
+                "Delete an account.",
+                Access.ADMIN,
+            ),
+            Change(
+                "/acl/white-addresses",
+                WhiteForm,
+                self._list.put_white_addresses,
+                "acl.white_addresses.put",
+                "Replace the addresses that need no account.",
+                Access.ADMIN,
+                subject=lambda _, form: form.broker,
+            ),
+        ]
