@@ -56,7 +56,7 @@ def test_options_that_need_a_restart_are_named_until_it(world: World) -> None:
     for _ in range(2):
         line = world.reloader.reload()
         assert "changed: nothing;" in line
-        assert line.endswith("before a restart: broker/listenPort console/consolePort")
+        assert line.endswith("requires a restart: broker/listenPort console/consolePort")
     assert world.role.take_options() == {}
 
 

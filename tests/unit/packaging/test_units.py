@@ -57,6 +57,7 @@ def test_instances_differ_from_the_single_appliance_only_in_their_folders() -> N
     differing = {key for key in instance if instance[key] != single[key]}
     assert differing == {
         "Description",
+        "EnvironmentFile",
         "ExecReload",
         "ExecStart",
         "ReadWritePaths",
@@ -65,3 +66,8 @@ def test_instances_differ_from_the_single_appliance_only_in_their_folders() -> N
     }
     for key in ("ExecReload", "ExecStart"):
         assert instance[key].replace("/etc/headrace/%i/", "/etc/headrace/") == single[key]
+
+
+def test_addresses_of_the_machine_can_be_listed(unit: dict[str, str]) -> None:
+    """With host = "0.0.0.0" and without brokerIP1 the broker looks for one (getifaddrs uses netlink)."""
+    assert "AF_NETLINK" in unit["RestrictAddressFamilies"].split()

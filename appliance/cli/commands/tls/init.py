@@ -1,18 +1,13 @@
 """`headrace tls init`."""
 
 import ipaddress
-import os
 import re
 from pathlib import Path
 from typing import Final
 
 import click
 
-from appliance.errors import ApplianceError
-
 _DAYS: Final = 825
-_CA_DAYS: Final = 3650
-_FILES: Final = ("ca.pem", "ca.key", "server.pem", "server.key", "client.pem", "client.key", "tls.properties")
 _HOST_NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 
 
@@ -44,29 +39,12 @@ def command(folder: str, hosts: tuple[str, ...], client: str, days: int) -> None
 
     Keep ca.key offline: whoever has it can issue certificates that your servers and clients accept.
     """
-    from appliance.certificates import Authority, hosts_of, write_new  # noqa: PLC0415  slow to import
+    from appliance.tls_folder import make_tls_folder  # noqa: PLC0415  slow to import
 
     for host in hosts:
         _check_host(host)
     directory = Path(folder).absolute()
-    existing = [name for name in _FILES if os.path.lexists(directory / name)]
-    if existing:
-        raise ApplianceError(f"{directory} already contains {', '.join(existing)}; choose another folder")
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        authority = Authority("Headrace private CA", _CA_DAYS)
-        authority.save(directory / "ca.pem", directory / "ca.key")
-        authority.issue(
-            directory / "server.pem", directory / "server.key", "headrace", days, hosts_of(hosts), for_server=True
-        )
-        authority.issue(directory / "client.pem", directory / "client.key", client, days)
-        write_new(directory / "tls.properties", _properties(directory).encode())
-    except FileExistsError as error:
-        raise ApplianceError(f"{error.filename2 or error.filename} already exists; choose another folder") from error
-    except OSError as error:
-        raise ApplianceError(f"cannot write to {directory}: {error.strerror}") from error
-    except ValueError as error:
-        raise ApplianceError(f"invalid name in --host or --client: {error}") from error
+    make_tls_folder(directory, hosts, client, days)
     _print_next_steps(directory, client)
 
 
@@ -77,25 +55,6 @@ def _check_host(host: str) -> None:
     except ValueError:
         if not _HOST_NAME.fullmatch(host):
             raise click.BadParameter(f"{host!r}: expected a host name or an IP address", param_hint="--host") from None
-
-
-def _properties(directory: Path) -> str:
-    return f"""\
-# disabled: plain text only; permissive: plain text and TLS; enforcing: TLS only
-tls.server.mode=permissive
-tls.test.mode.enable=false
-tls.server.certPath={directory}/server.pem
-tls.server.keyPath={directory}/server.key
-# Client certificates: none, optional (verified if presented) or require
-tls.server.need.client.auth=optional
-tls.server.authClient=true
-tls.server.trustCertPath={directory}/ca.pem
-# Connections that servers make: brokers to name servers (tls.enable=true), slaves to masters (haTlsEnable=true)
-tls.client.authServer=true
-tls.client.trustCertPath={directory}/ca.pem
-tls.client.certPath={directory}/client.pem
-tls.client.keyPath={directory}/client.key
-"""
 
 
 def _print_next_steps(directory: Path, client: str) -> None:

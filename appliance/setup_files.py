@@ -1,0 +1,191 @@
+"""Writes the configuration that `headrace setup` asked for: appliance.toml, broker.conf, namesrv.conf, certificates, an account, and what the
+service needs besides.
+
+Files that exist keep every line that is not about these answers. The result is read and checked as at a start before anything is replaced.
+"""
+
+import json
+import os
+import pwd
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from appliance.configuration_reader import Sources, read_configuration
+from appliance.errors import ApplianceError, ConfigurationError
+from appliance.tls_folder import make_tls_folder
+from broker.access.acl_editor import AccountChange, AclEditor
+from broker.access.acl_file import MIN_KEY_LENGTH
+from broker.access.acl_folder import AclFolder
+from broker.broker_conf import with_values
+
+SERVICE_CONFIGURATION: Final = Path("/etc/headrace")
+SERVICE_DATA: Final = Path("/var/lib/headrace")
+_DROP_IN: Final = Path("/etc/systemd/system/headrace.service.d/data.conf")
+_USER: Final = "headrace"
+_SMALL_MACHINE_MB: Final = 4096
+_SMALL_LOG_FILE: Final = 268_435_456
+_LEAST_MB: Final = 512
+_ACCOUNT: Final = re.compile(rf"[A-Za-z0-9._-]{{{MIN_KEY_LENGTH},64}}")
+_PATH: Final = re.compile(r"[A-Za-z0-9._/-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The five answers. `admin`: the access key of an administrator's account; empty: no accounts are checked."""
+
+    host: str
+    data: Path
+    memory_mb: int
+    tls: bool
+    admin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written. `secret` is the secret key of the new account; empty without one."""
+
+    files: tuple[Path, ...]
+    secret: str
+
+
+def write_configuration(answers: Answers, folder: Path) -> Written:
+    """Write the files below `folder`. Raises ConfigurationError, ApplianceError; then the configuration is as before."""
+    if answers.memory_mb < _LEAST_MB:
+        raise ConfigurationError(f"memory: {answers.memory_mb} MB: Headrace needs at least {_LEAST_MB} MB")
+    if answers.admin and not _ACCOUNT.fullmatch(answers.admin):
+        raise ConfigurationError(
+            f"access key {answers.admin!r}: expected at least {MIN_KEY_LENGTH} characters: letters, digits, '.', '_' and '-'"
+        )
+    if folder == SERVICE_CONFIGURATION and not _PATH.fullmatch(str(answers.data)):
+        raise ConfigurationError(
+            f"data folder {str(answers.data)!r}: the service needs a path of letters, digits, '.', '_' and '-'"
+        )
+    toml, conf, nameserver = (folder / name for name in ("appliance.toml", "broker.conf", "namesrv.conf"))
+    tls = folder / "tls"
+    changes = {"host": json.dumps(answers.host)}  # also a string of TOML
+    if answers.tls:
+        changes |= {"tlsMode": '"permissive"', "tlsConfigFile": json.dumps(str(tls / "tls.properties"))}
+    options = {"aclEnable": "true" if answers.admin else "false"}
+    if answers.memory_mb < _SMALL_MACHINE_MB and not any((answers.data / "store" / "commitlog").glob("*")):
+        # Two files are reserved ahead, and what is written to them stays in memory until it is synced.
+        options["mappedFileSizeCommitLog"] = str(_SMALL_LOG_FILE)
+    files = [toml, conf, nameserver]
+    try:
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        is_new_tls = answers.tls and not tls.exists()
+        if is_new_tls:
+            make_tls_folder(tls, [answers.host] if answers.host not in ("0.0.0.0", "::") else [])
+            files.append(tls)
+        texts = {
+            toml: with_toml_values(_read(toml), changes),
+            conf: with_values(_read(conf), options),
+            nameserver: _read(nameserver),
+        }
+        try:
+            home, plain_file = _check(answers.data, texts)
+        except ConfigurationError:
+            if is_new_tls:
+                shutil.rmtree(tls)
+            raise
+        for path, text in texts.items():
+            _replace(path, text)
+        secret = _add_account(AclFolder(home, plain_file), answers.admin) if answers.admin else ""
+        if folder == SERVICE_CONFIGURATION:
+            files += _set_up_service(answers, secret, [*files, AclFolder(home, plain_file).plain_file])
+    except OSError as error:
+        raise ApplianceError(f"cannot write {error.filename}: {error.strerror}; run as root?") from error
+    return Written(tuple(files), secret)
+
+
+def with_toml_values(text: str, values: Mapping[str, str]) -> str:
+    """The text of an appliance.toml with these top-level values: where a key stands, also as a comment, else before the first table."""
+    found = re.search(r"^\s*\[", text, re.MULTILINE)
+    head, tail = (text, "") if found is None else (text[: found.start()], text[found.start() :])
+    for key, value in values.items():
+        line = f"{key} = {value}"
+        for pattern in (rf"^{key}\s*=.*$", rf"^#\s*{key}\s*=.*$"):
+            if re.search(pattern, head, re.MULTILINE):
+                head = re.sub(pattern, lambda _, line=line: line, head, count=1, flags=re.MULTILINE)  # type: ignore[misc]
+                break
+        else:
+            head += f"{'' if not head or head.endswith(chr(10)) else chr(10)}{line}\n"
+    return head + tail
+
+
+def _check(data: Path, texts: Mapping[Path, str]) -> tuple[Path, str]:
+    """Read the new files as at a start. Returns where the broker looks for accounts."""
+    with tempfile.TemporaryDirectory() as folder:
+        toml, conf, nameserver = (Path(folder, path.name) for path in texts)
+        for path, text in zip((toml, conf, nameserver), texts.values(), strict=True):
+            path.write_text(text, encoding="utf-8")
+        try:
+            configuration = read_configuration(
+                Sources(
+                    data=str(data), broker_conf=str(conf), appliance_toml=str(toml), nameserver_conf=str(nameserver)
+                )
+            )
+        except ConfigurationError as error:
+            message = str(error)
+            for path, final in zip((toml, conf, nameserver), texts, strict=True):
+                message = message.replace(str(path), str(final))
+            raise ConfigurationError(message) from error
+    broker = configuration.brokers[0].broker
+    return Path(broker.rocketmq_home), broker.acl_plain_file
+
+
+def _add_account(folder: AclFolder, name: str) -> str:
+    """An administrator's account with a new secret key, which is returned."""
+    secret = secrets.token_urlsafe(24)
+    folder.plain_file.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    AclEditor(folder).put_account(AccountChange(name, secret, is_admin=True))
+    return secret
+
+
+def _set_up_service(answers: Answers, secret: str, files: list[Path]) -> list[Path]:
+    """What the packaged service needs: its console's credentials, its data folder, and access to the files."""
+    made: list[Path] = []
+    if secret:
+        environment = SERVICE_CONFIGURATION / "console.env"
+        _replace(environment, f"ROCKETMQ_ACCESS_KEY={answers.admin}\nROCKETMQ_SECRET_KEY={secret}\n", 0o600)
+        made.append(environment)
+    if answers.data != SERVICE_DATA:
+        _DROP_IN.parent.mkdir(parents=True, exist_ok=True)
+        command = f"/usr/bin/headrace run --data {answers.data} --config {SERVICE_CONFIGURATION}/appliance.toml"
+        _DROP_IN.write_text(
+            "# Written by headrace setup.\n[Service]\nExecStart=\n"
+            f"ExecStart={command} -c {SERVICE_CONFIGURATION}/broker.conf --nameserver-conf {SERVICE_CONFIGURATION}/namesrv.conf\n"
+            f"ReadWritePaths={answers.data}\n",
+            encoding="utf-8",
+        )
+        made.append(_DROP_IN)
+    try:
+        owner = pwd.getpwnam(_USER)
+    except KeyError:
+        return made
+    answers.data.mkdir(mode=0o750, parents=True, exist_ok=True)
+    for path in (answers.data, *files):
+        for each in (path, *(path.rglob("*") if path.name == "tls" else ())):
+            if each.exists() and os.geteuid() == 0:
+                os.chown(each, owner.pw_uid, owner.pw_gid)
+    return made
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _replace(path: Path, text: str, mode: int = 0o640) -> None:
+    """Replace a file at once, with its permissions if it exists."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+        file.write(text)
+    if path.exists():
+        shutil.copymode(path, temporary)
+    os.replace(temporary, path)
