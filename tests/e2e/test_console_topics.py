@@ -125,7 +125,7 @@ def test_viewer_sees_topics_but_neither_forms_nor_changes(
     assert [viewer.get(path).status for path in ("/users", "/audit", "/users/admin", "/api/v1/users")] == [403] * 4
     with Admin(appliance.name_server) as sdk:
         assert "Kept" in sdk.topics()
-    assert "failed: vera has the role viewer" in admin.get("/audit?format=jsonl&filter=vera").text
+    assert "refused: vera has the role viewer" in admin.get("/audit?format=jsonl&filter=vera").text
 
 
 def test_form_of_another_site_changes_nothing(appliance: Appliance, admin: Browser) -> None:
