@@ -42,6 +42,7 @@ from web.pages.messages.message_pages import MessagePages
 from web.pages.overview import OverviewPages
 from web.pages.producers import ProducerPages
 from web.pages.search import SearchPages
+from web.pages.tail import TailPages
 from web.pages.topics import TopicPages
 from web.pages.users import UserPages
 from web.routes import Query, Route
@@ -128,6 +129,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *ClusterPages(cluster, settings.own_servers).routes(),
         *AclPages(cluster).routes(),
         *TopicPages(cluster).routes(),
+        *TailPages(cluster).routes(),
         *GroupPages(cluster).routes(),
         *SearchPages(cluster, sampler).routes(),
         *ProducerPages(cluster).routes(),

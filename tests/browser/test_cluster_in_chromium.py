@@ -40,7 +40,7 @@ def test_option_is_found_changed_and_seen_by_the_sdk(appliance: Appliance, page:
     page.get_by_role("link", name=appliance.broker).first.click()
     page.locator("#filter-options").fill("fileReservedTime")
     page.get_by_role("link", name="fileReservedTime").click()
-    page.get_by_label("Value").fill("49")
+    page.get_by_role("textbox", name="Value").fill("49")
     page.get_by_role("button", name="Change", exact=True).click()
     expect(page.get_by_role("status")).to_contain_text("is 49 now")
     with Admin(appliance.name_server) as sdk:

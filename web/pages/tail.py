@@ -1,0 +1,215 @@
+"""Live tail: the messages of a topic as they are stored, by server-sent events.
+
+A stream costs brokers one request at a time: every second the ends of the topic's queues, then one pull after the other for what the rate
+permits. Messages beyond the rate are skipped and counted. A stream ends after `_STREAM_S`, and the browser opens it again where it ended
+(`Last-Event-ID`), so that a user whose session was closed sees nothing more.
+
+    event: message   data: a TailRow
+    event: skipped   data: how many messages were left out
+    event: problem   data: why messages could not be read; the stream goes on
+"""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+from sanic import HTTPResponse, Request
+
+from headrace import MessageQueue, RouteNotFound
+from headrace.errors import HeadraceError
+from web.cluster.cluster import Cluster
+from web.errors import Invalid, NotFound, TooOften
+from web.pages.messages.message_row import row_of
+from web.pages.messages.message_search import message_path
+from web.paths import path_of
+from web.routes import Access, Query, Raw, Route, View, Visit
+
+RATES: Final = (1, 5, 10, 20, 50)
+"""Messages per second that a viewer may choose."""
+MOST_PER_USER: Final = 3  # limit: a browser opens at most six connections to the console
+MOST: Final = 20  # limit: streams in all; each reads at most 50 messages a second
+_STREAM_S: Final = 60.0
+_ROUND_S: Final = 1.0
+_QUIET_S: Final = 10.0
+_REST_S: Final = 5.0
+"""The pause after a problem."""
+_MOST_PULLED: Final = 32
+_RETRY_MS: Final = 500
+
+
+class TailRow(msgspec.Struct, frozen=True):
+    """A message of the tail."""
+
+    id: str
+    path: str
+    """Its page."""
+    stored_at: int
+    queue: int
+    offset: int
+    tag: str
+    keys: list[str]
+    size: int
+    body: str
+    """The beginning."""
+
+
+class TailPages:
+    """The page of a topic's live tail, and its stream."""
+
+    def __init__(self, cluster: Cluster, stream_s: float = _STREAM_S, round_s: float = _ROUND_S) -> None:
+        self._cluster = cluster
+        self._stream_s = stream_s
+        self._round_s = round_s
+        self._open: Counter[str] = Counter()
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        return [
+            Query("/topics/<topic:str>/tail", self.show, "Show the live tail of a topic.", section="Topic"),
+            Raw("/topics/<topic:str>/tail/events", self.stream, Access.VIEWER),
+        ]
+
+    async def show(self, visit: Visit) -> View:
+        """The page; the browser opens the stream."""
+        topic, rate = visit.path["topic"], _rate(visit)
+        await self._queues(topic)
+        data = {
+            "topic": topic,
+            "rate": rate,
+            "rates": RATES,
+            "events": path_of("topics", topic, "tail", "events", rate=rate),
+        }
+        return View("Live tail", "topics/tail.html", data, subject=topic)
+
+    async def stream(self, request: Request, visit: Visit) -> HTTPResponse | None:
+        """The stream of events, until it is `_STREAM_S` old or the browser leaves, which cancels it."""
+        topic, rate = visit.path["topic"], _rate(visit)
+        with self._place(visit.user):
+            queues = await self._queues(topic)
+            ends = await self._ends(topic)
+            at = _resumed(request.headers.get("last-event-id") or "", queues) or [ends.get(one, 0) for one in queues]
+            response = await request.respond(
+                content_type="text/event-stream",
+                headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+            )
+            await response.send(f"retry: {_RETRY_MS}\n\n")
+            tail = _Tail(self._cluster, topic, queues, at, rate)
+            until_s = time.monotonic() + self._stream_s
+            sent_s = time.monotonic()
+            while (now_s := time.monotonic()) < until_s:
+                pause_s = self._round_s
+                try:
+                    events = await tail.next_events()
+                except HeadraceError as error:
+                    events, pause_s = [_event("problem", str(error))], _REST_S
+                if events:
+                    await response.send("".join(events))
+                    sent_s = now_s
+                elif now_s - sent_s >= _QUIET_S:
+                    await response.send(": nothing new\n\n")
+                    sent_s = now_s
+                await asyncio.sleep(pause_s)
+            await response.eof()
+        return None
+
+    @contextmanager
+    def _place(self, user: str) -> Iterator[None]:
+        if self._open[user] >= MOST_PER_USER or self._open.total() >= MOST:
+            raise TooOften(
+                f"{self._open[user]} live tails of {user} and {self._open.total()} in all are open",
+                f"Close one of them: a user may open {MOST_PER_USER}, all users {MOST}.",
+            )
+        self._open[user] += 1
+        try:
+            yield
+        finally:
+            self._open[user] -= 1
+            if not self._open[user]:
+                del self._open[user]
+
+    async def _queues(self, topic: str) -> list[MessageQueue]:
+        try:
+            return sorted(await self._cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic)))
+        except RouteNotFound as error:
+            raise NotFound(f"the topic {topic} does not exist", "Check its name in the list of topics.") from error
+
+    async def _ends(self, topic: str) -> dict[MessageQueue, int]:
+        return await _read_ends(self._cluster, topic)
+
+
+class _Tail:
+    """Where a stream is in each queue."""
+
+    def __init__(self, cluster: Cluster, topic: str, queues: Sequence[MessageQueue], at: list[int], rate: int) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._queues = queues
+        self._at = at
+        self._rate = rate
+
+    async def next_events(self) -> list[str]:
+        """The events of one round: at most `rate` messages, the newest of each queue, and how many were skipped. Raises HeadraceError."""
+        ends = await _read_ends(self._cluster, self._topic)
+        grown = [place for place, one in enumerate(self._queues) if ends.get(one, 0) > self._at[place]]
+        rows: list[TailRow] = []
+        skipped = 0
+        for number, place in enumerate(grown):
+            queue = self._queues[place]
+            share = min(_MOST_PULLED, (self._rate - len(rows)) // (len(grown) - number))
+            begin = max(self._at[place], ends[queue] - share)
+            skipped += begin - self._at[place]
+            self._at[place] = begin
+            if share:
+                rows += await self._pull(place, share)
+        events = [_event("skipped", str(skipped), self._place_text())] if skipped else []
+        rows.sort(key=lambda row: row.stored_at)
+        events += [_event("message", msgspec.json.encode(row).decode(), self._place_text()) for row in rows]
+        return events
+
+    async def _pull(self, place: int, count: int) -> list[TailRow]:
+        queue = self._queues[place]
+        result = await self._cluster.ask(lambda admin: admin.read_messages(queue, self._at[place], count))
+        self._at[place] = max(result.next_offset, self._at[place])
+        rows = []
+        for message in result.messages:
+            row = row_of(message)
+            path = message_path(row.offset_id, row.topic)
+            rows.append(
+                TailRow(row.id, path, row.stored_at, row.queue, row.queue_offset, row.tag, row.keys, row.size, row.body)
+            )
+        return rows
+
+    def _place_text(self) -> str:
+        return ".".join(map(str, self._at))
+
+
+async def _read_ends(cluster: Cluster, topic: str) -> dict[MessageQueue, int]:
+    """The ends of the queues: streams of one topic share the answer of a second."""
+    stats = await cluster.read(("topic ends", topic), lambda admin: admin.topic_stats(topic), fresh_s=0.9)
+    return {queue: one.max_offset for queue, one in stats.offset_table.items()}
+
+
+def _event(kind: str, data: str, place: str = "") -> str:
+    """One event; its id is where the stream is then. A text is one line of JSON."""
+    line = data if kind in ("message", "skipped") else json.dumps(data)
+    head = f"event: {kind}\nid: {place}\n" if place else f"event: {kind}\n"
+    return f"{head}data: {line}\n\n"
+
+
+def _resumed(text: str, queues: Sequence[MessageQueue]) -> list[int] | None:
+    """The offsets in the id of the last event that a browser got; None unless they fit the queues."""
+    parts = text.split(".")
+    is_valid = len(parts) == len(queues) and all(one.isascii() and one.isdecimal() and len(one) < 19 for one in parts)
+    return [int(one) for one in parts] if is_valid else None
+
+
+def _rate(visit: Visit) -> int:
+    text = visit.arguments.get("rate", "10")
+    if text not in map(str, RATES):
+        raise Invalid(f"rate={text[:40]!r} is not one of {', '.join(map(str, RATES))}")
+    return int(text)
