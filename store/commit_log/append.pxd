@@ -42,6 +42,7 @@ cdef class CommitLogAppender:
     cpdef bint ensure(self, long long size)
     @cython.locals(start=cython.longlong, within=cython.longlong, blank=cython.longlong, at=Py_ssize_t, out='unsigned char *')
     cdef bint _roll(self) except -1
+    @cython.locals(before=cython.longlong, limit=cython.longlong)
     cdef _raise_limit(self, long long end)
     @cython.locals(queues=TopicQueues)
     cpdef TopicQueues queues_of(self, bytes topic)

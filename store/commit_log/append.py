@@ -86,7 +86,7 @@ class CommitLogAppender:
 
     `open_file(start_offset)` maps the reserved file that starts there and returns its writable view. `words` is the
     control block, `allocated_word` the index of `allocated_offset` in it. `populate(start, end)` prepares memory that will
-    be written next.
+    be written next; nothing has been written to it.
     """
 
     def __init__(
@@ -169,11 +169,15 @@ class CommitLogAppender:
         return True
 
     def _raise_limit(self, end: int) -> None:
-        if end > self._append_limit:
-            self._append_limit = min(end + _LIMIT_AHEAD, max(end, self._words[self._allocated_word]))
+        before = self._append_limit
+        if end > before:
+            # A multiple, so that the kernel can use large pages.
+            limit = (end // _LIMIT_AHEAD + 1) * _LIMIT_AHEAD
+            self._append_limit = min(limit, max(end, self._words[self._allocated_word]))
             self._publisher.append_limit(self._append_limit)
             if self._populate is not None and end <= self._file_end:
-                self._populate(self.wrote_offset, min(self._append_limit, self._file_end))
+                # order: from the limit before on, because below it there may be records.
+                self._populate(max(before, self.wrote_offset), min(self._append_limit, self._file_end))
 
     def put(
         self,

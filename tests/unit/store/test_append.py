@@ -1,6 +1,7 @@
 """Appending to the CommitLog: a record's bytes, files that are full, and what is published when."""
 
 import time
+from array import array
 from typing import Any
 
 import pytest
@@ -151,6 +152,30 @@ def test_append_limit_is_raised_before_bytes_beyond_it_are_written() -> None:
         assert log.appender.wrote_offset <= log.limit
     assert limits
     assert all(untouched for _, untouched in limits)
+
+
+@pytest.mark.parametrize("wrote_offset", [0, 5000, 3 << 18])
+def test_memory_is_populated_ahead_of_the_records_only(wrote_offset: int) -> None:
+    file_size = 1 << 20
+    populated: list[tuple[int, int]] = []
+    words = memoryview(array("q", [4 * file_size]))
+    publisher: Any = LogInMemory(1, file_size)
+
+    def populate(start: int, end: int) -> None:
+        assert log.wrote_offset <= start < end <= log.wrote_offset + (1 << 19)
+        populated.append((start, end))
+
+    log = CommitLogAppender(
+        publisher, lambda _: memoryview(bytearray(file_size)), words, 0, file_size, wrote_offset, wrote_offset, populate
+    )  # fmt: skip
+    queues = log.queues_of(b"T")
+    host = encode_host(STORE)
+    while log.wrote_offset < 3 * file_size:
+        log.append(queues, 0, 0, 0, 0, host, host, 0, 0, b"x" * 20_000, 0, b"", True)
+    ends = [end for _, end in populated]
+    assert all(end % (1 << 18) == 0 for end in ends)
+    assert all(start >= end for (start, _), end in zip(populated[1:], ends, strict=False))
+    assert len(populated) >= (3 * file_size - wrote_offset) >> 18
 
 
 def test_appender_continues_at_the_end_of_the_log() -> None:
