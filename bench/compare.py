@@ -1,12 +1,13 @@
 """Runs the same loads on Apache's broker and on the appliance and appends the ratios to bench/RESULTS.md.
 
-    make bench                       both servers, two rounds, about six minutes
+    make bench                       both servers, two rounds, about ten minutes
     python bench/compare.py --rounds 1 --seconds 3 --only headrace --print
     python bench/compare.py --loads pipelined,pull,signed,signed-pull,tls,tls-pull       what signatures and TLS cost
 
 Every round starts a server on an empty store with its defaults (asynchronous flush) and measures, in this order: the time
 from its start to the first acknowledged message; sends of 1 KiB over 8 connections with 32 in flight; 64 synchronous
-producers; pulls of 32; the official Java client sending from 16 threads; sends and pulls over TLS, with the certificate that the server makes. A second server
+producers; pulls of 32; the official Java client sending from 16 threads; sends and pulls over TLS, with the certificate that the server makes;
+batches; 1,000 sends a second. A second server has SYNC_FLUSH: sends that are answered when they are on the disk. A third
 has access control enabled and an account that may do everything: sends and pulls that are signed, each with its own signature. The rows of TLS and
 signatures also give the rate as a part of the rate without. The load generator (bench/reference/load) is light; it shares the machine's cores with the server, as
 does the Java client, which is most of what that row measures. CPU is user and system time of all processes of the server.
@@ -75,6 +76,8 @@ class Load:
     warmup_s: float
     without: str = ""
     """The same load without signatures or TLS."""
+    is_durable: bool = False
+    """Whether it needs a server with SYNC_FLUSH."""
 
     @property
     def is_signed(self) -> bool:
@@ -99,6 +102,29 @@ LOADS = {
     "tls-pull": Load(
         "pull over TLS, 32 messages of 1 KiB a request, 8 connections",
         "pull", {"conns": 8, "inflight": 1, "tls": "on"}, 1.5, "pull",
+    ),
+    "batch": Load(
+        "batches of 32 messages of 100 B, 8 connections x 4 in flight",
+        "batch", {"conns": 8, "inflight": 4, "size": 100, "batch": 32}, 2,
+    ),
+    "paced": Load(
+        "1,000 sends of 1 KiB a second, 8 connections", "send", {"conns": 8, "inflight": 4, "size": 1024, "rate": 1000}, 1
+    ),
+    "durable-1": Load(
+        "SYNC_FLUSH, send 1 KiB, 1 synchronous producer", "send", {"conns": 1, "inflight": 1, "size": 1024}, 2,
+        is_durable=True,
+    ),
+    "durable-8": Load(
+        "SYNC_FLUSH, send 1 KiB, 8 synchronous producers", "send", {"conns": 8, "inflight": 1, "size": 1024}, 2,
+        is_durable=True,
+    ),
+    "durable-64": Load(
+        "SYNC_FLUSH, send 1 KiB, 64 synchronous producers", "send", {"conns": 64, "inflight": 1, "size": 1024}, 2,
+        is_durable=True,
+    ),
+    "durable-pipelined": Load(
+        "SYNC_FLUSH, send 1 KiB, 8 connections x 32 in flight", "send", {"conns": 8, "inflight": 32, "size": 1024}, 2,
+        is_durable=True,
     ),
     "signed": Load(
         "signed send 1 KiB, 8 connections x 32 in flight",
@@ -144,10 +170,10 @@ def main() -> None:
 
 
 def measure(name: str, loads: dict[str, Load], seconds: float, folder: Path | None) -> Round:
-    """Measures one server, from its start on an empty store to its stop, and another with access control."""
+    """Measures one server, from its start on an empty store to its stop, another with SYNC_FLUSH, another with access control."""
     measured = Round()
-    for is_signed in (False, True):
-        chosen = {key: load for key, load in loads.items() if load.is_signed == is_signed}
+    for kind in ((False, False), (True, False), (False, True)):
+        chosen = {key: load for key, load in loads.items() if (load.is_durable, load.is_signed) == kind}
         if chosen:
             work = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=folder))
             try:
@@ -158,15 +184,16 @@ def measure(name: str, loads: dict[str, Load], seconds: float, folder: Path | No
 
 
 def measure_server(name: str, loads: dict[str, Load], seconds: float, work: Path, measured: Round) -> None:
-    """Starts one server in the folder `work`, with access control if the loads are signed, and runs the loads."""
+    """Starts one server in the folder `work`, with access control or SYNC_FLUSH if the loads need it, and runs the loads."""
     data, ports = work / "data", free_ports()
     is_signed = any(load.is_signed for load in loads.values())
+    is_durable = any(load.is_durable for load in loads.values())
     if is_signed:
         (data / "conf").mkdir(parents=True)
         (data / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
-    settings = {"aclEnable": "true"} if is_signed else {}
+    settings = {"aclEnable": "true"} if is_signed else {"flushDiskType": "SYNC_FLUSH"} if is_durable else {}
     more = (f"--home={data}",) if is_signed and name == "reference" else ()
-    first = None if is_signed else FirstMessage(ports)
+    first = None if is_signed or is_durable else FirstMessage(ports)
     with SERVERS[name](data, ports=ports, settings=settings, more=more) as server:
         if first is not None:
             measured.start_s = first.wait()
