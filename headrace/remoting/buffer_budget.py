@@ -1,4 +1,4 @@
-"""BufferBudget: limits the bytes that all connections of a role hold together: incomplete frames, waiting requests, unsent answers.
+"""BufferBudget: limits the bytes that all connections of a role hold together: incomplete frames, waiting requests, unsent answers, TLS buffers.
 
     below 3/4    no restrictions
     below 7/8    large frames wait: they are not read any further

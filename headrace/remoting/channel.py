@@ -82,6 +82,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         "_rest",
         "_seen_moved",
         "_stalled_since",
+        "_tls_bytes",
         "_transport",
         "_usage_of_address",
         "_writable",
@@ -105,7 +106,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self._rest = b""
         self._is_waiting_for_room = self._has_room = False
         self._is_waiting_for_turn = self._is_handshaking = False
-        self._buffered_in = self._buffered_out = self._in_progress = self.held_bytes = 0
+        self._buffered_in = self._buffered_out = self._in_progress = self._tls_bytes = self.held_bytes = 0
         self._read_bytes = self._written_bytes = self._seen_moved = 0
         self.moved_at = time.monotonic()
         self._stalled_since: float | None = None
@@ -341,6 +342,12 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self.peer_certificate = subject
         self._end_handshake()
 
+    def tls_buffered(self, size: int) -> None:
+        """OpenSSL's buffers have grown to `size` bytes."""
+        if not self._is_lost:
+            self._tls_bytes = size
+            self._count(self._buffered_in, self._buffered_out)
+
     def tls_failed(self, reason: str) -> None:
         """The handshake or a later record failed. Logs the reason, once."""
         if self._transport is not None and self._close_reason is None:
@@ -387,7 +394,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             position = handler.take(data, position)
         finally:
             self._end_batch()
-        if position < len(data) or self.held_bytes:
+        if position < len(data) or self.held_bytes != self._tls_bytes:
             self._keep(data, position)
 
     def _keep(self, data: bytes, position: int) -> None:
@@ -482,9 +489,9 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self._has_room = False
 
     def _count(self, buffered_in: int, buffered_out: int) -> None:
-        """Reports to the budget how many bytes are held: read, unsent, and those of requests in progress."""
+        """Reports to the budget how many bytes are held: read, unsent, those of requests in progress, and TLS buffers."""
         self._buffered_in, self._buffered_out = buffered_in, buffered_out
-        held = buffered_in + buffered_out + self._in_progress
+        held = buffered_in + buffered_out + self._in_progress + self._tls_bytes
         if held != self.held_bytes:
             change, self.held_bytes = held - self.held_bytes, held
             self._endpoint.budget.hold(change)
@@ -496,7 +503,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
 
     def _give_back(self) -> None:
         self._partial = None
-        self._in_progress = 0
+        self._in_progress = self._tls_bytes = 0
         self._rest = b""
         self._count(0, 0)
 

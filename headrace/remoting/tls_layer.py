@@ -56,6 +56,9 @@ class TlsUser(Protocol):
     def tls_established(self, subject: str | None) -> None:
         """The handshake is complete. `subject`: of the client's verified certificate, None without one."""
 
+    def tls_buffered(self, size: int) -> None:
+        """OpenSSL's buffers of this connection have grown to `size` bytes. They never shrink."""
+
     def tls_failed(self, reason: str) -> None:
         """The handshake or a later record failed, or the context could not be created. Must close the connection."""
 
@@ -71,6 +74,8 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         "_is_established",
         "_is_waiting",
         "_kept",
+        "_largest_in",
+        "_largest_out",
         "_outgoing",
         "_tls",
         "_transport",
@@ -95,6 +100,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._tls: ssl.SSLObject | None = None
         self._is_established = self._has_failed = self._is_waiting = False
         self._turns, self._usage = turns, usage
+        self._largest_in = self._largest_out = 0  # the pieces that have passed each buffer
         self._kept = b""  # bytes that wait for the certificate or for a turn
         self._deadline = loop.call_later(HANDSHAKE_TIMEOUT_S, self._expire)
         transport.set_protocol(self)
@@ -201,6 +207,9 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
     def _decrypt(self, tls: ssl.SSLObject, data: "bytes | memoryview", pieces: list[bytes]) -> bool:
         """Adds the plain bytes in `data` to `pieces`; returns whether the peer may send more. Raises ssl.SSLError."""
         self._incoming.write(data)
+        if len(data) > self._largest_in:
+            self._largest_in = len(data)
+            self._report_buffers()
         try:
             if not self._is_established:
                 tls.do_handshake()
@@ -214,6 +223,10 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         except ssl.SSLWantReadError:
             pass  # the beginning of a record
         return True
+
+    def _report_buffers(self) -> None:
+        # OpenSSL allocates a third more than is needed.
+        self._user.tls_buffered((self._largest_in + self._largest_out) * 4 // 3)
 
     def _establish(self, tls: ssl.SSLObject) -> None:
         self._is_established = True
@@ -239,7 +252,11 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         try:
             for piece in _cut(data, _RECORD):
                 tls.write(piece)  # whole: it is one record, and a MemoryBIO takes everything
-                pieces.append(self._outgoing.read())
+                sealed = self._outgoing.read()
+                if len(sealed) > self._largest_out:
+                    self._largest_out = len(sealed)
+                    self._report_buffers()
+                pieces.append(sealed)
         except ssl.SSLError as error:
             self._fail(_reason(error))
             return

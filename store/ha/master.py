@@ -217,6 +217,9 @@ class SlaveLink(asyncio.Protocol):
         """The handshake is complete."""
         logger.info("slave uses TLS slave=%s certificate=%s", self._name, subject or "none")
 
+    def tls_buffered(self, size: int) -> None:
+        """Not counted: slaves are few."""
+
     def tls_failed(self, reason: str) -> None:
         """The handshake, or a record after it, failed."""
         self.close(f"TLS failed: {reason}")

@@ -216,6 +216,28 @@ def test_hellos_that_arrive_at_once_are_handled_a_few_in_each_turn_of_the_loop(
     run(main())
 
 
+def test_tls_buffers_count_as_memory_of_connections_until_these_are_closed(
+    run: Any, certificates: Certificates
+) -> None:
+    async def main() -> None:
+        async with serving(certificates.settings("permissive")) as (server, port):
+            async with peer_of(port, trusting()) as peer:
+                assert (await peer.ask(ECHO)).code == 0
+                small = server.held_bytes
+                assert 0 < small < 16 << 10
+                assert (await peer.ask(ECHO, bytes(300_000))).code == 0
+                large = server.held_bytes
+                assert 16 << 10 < large <= 70_000
+                assert (await peer.ask(ECHO, bytes(300_000))).code == 0
+                assert server.held_bytes <= 70_000
+            await until(lambda: server.held_bytes == 0)
+            async with peer_of(port) as peer:
+                assert (await peer.ask(ECHO, bytes(300_000))).code == 0
+                assert server.held_bytes == 0
+
+    run(main())
+
+
 # -- who is served --------------------------------------------------------------------------------------------------------
 
 
@@ -562,7 +584,7 @@ def test_large_and_pipelined_frames_pass_unchanged(run: Any, certificates: Certi
             peer.write(*(create_request(ECHO, body=body) for body in bodies))
             answers = await peer.read(len(bodies))
             assert [answer.body for answer in answers] == bodies
-            assert server.held_bytes == 0
+            assert server.held_bytes <= 70_000  # OpenSSL's buffers
 
     run(main())
 
@@ -643,6 +665,8 @@ def test_one_batch_of_answers_leaves_with_one_write(
         wrapped(self, data)
 
     monkeypatch.setattr(tls_layer.TlsLayer, "write", count)
+    for module in (turns, channel):  # on a busy machine the client's turn could end in between
+        monkeypatch.setattr(module, "monotonic_ns", lambda: 1 << 40)
 
     async def main() -> None:
         async with serving(certificates.settings()) as (_, port), peer_of(port, certificates.client()) as peer:
