@@ -1,7 +1,7 @@
 # `make` without a target lists the targets, from the comments beside them.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java deb test-packages
+.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java deb wheels test-packages
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -50,8 +50,12 @@ test-fresh:  ## run the README's commands on minimal Debian machines (as root; F
 deb:  ## build Debian packages in dist/, for Debian 12 and 13 (as root; SUITES="trixie")
 	packaging/deb/build dist $(or $(SUITES),bookworm trixie)
 
-test-packages:  ## install, crash, upgrade and purge the packages in dist/ on machines with systemd (as root; SUITES="trixie")
+test-packages:  ## try the packages in dist/ on machines with systemd: install, crash, upgrade, purge; build them again: equal bytes (as root)
 	packaging/deb/test-packages dist $(or $(SUITES),bookworm trixie)
+	packaging/deb/test-reproducible dist $(or $(SUITES),bookworm trixie)
+
+wheels: $(VENV)/installed  ## build the wheels of the SDK and of the appliance in dist/
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python packaging/build_wheels.py dist
 
 bench: $(VENV)/bytecode build/compiled java  ## compare with Apache's broker; appends to bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)
