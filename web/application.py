@@ -19,6 +19,7 @@ from web.accounts.first_login import FirstLogin
 from web.accounts.login_limits import LoginLimits
 from web.accounts.passwords import Passwords
 from web.accounts.sessions import Sessions
+from web.accounts.tokens import Tokens
 from web.accounts.users import Users
 from web.alerts.alert_book import AlertBook
 from web.alerts.alert_service import AlertService
@@ -31,6 +32,7 @@ from web.history.recorder import Recorder
 from web.metrics.metrics_routes import MetricsRoutes
 from web.pages.acl.acl_pages import AclPages
 from web.pages.alerts.alert_pages import AlertPages
+from web.pages.api import ApiPages
 from web.pages.chart_page import ChartPages
 from web.pages.cluster.cluster_pages import ClusterPages
 from web.pages.dead_letters.dead_letter_pages import DeadLetterPages
@@ -43,6 +45,7 @@ from web.pages.overview import OverviewPages
 from web.pages.producers import ProducerPages
 from web.pages.search import SearchPages
 from web.pages.tail import TailPages
+from web.pages.tokens import TokenPages
 from web.pages.topics import TopicPages
 from web.pages.users import UserPages
 from web.routes import Query, Route
@@ -88,6 +91,8 @@ class Console:
     """What runs beside the server, such as sampling for the history, until it is cancelled."""
     finish_changes: Callable[[float], Awaitable[None]] = field(default=lambda _: asyncio.sleep(0))
     """Waits at most so many seconds for changes in progress."""
+    routes: Sequence[Route] = ()
+    """All that are declared."""
     close: Callable[[], None] = lambda: None
 
 
@@ -111,7 +116,7 @@ def make_console(settings: ConsoleSettings) -> Console:
     sampler = Sampler(cluster.admin, own)
     history = open_history(settings.folder / "history.db")
     recorder = Recorder(sampler, history)
-    sessions = Sessions(database, _now_ms)
+    sessions, tokens = Sessions(database, _now_ms), Tokens(database, _now_ms)
     limits = LoginLimits(_now_ms)
     alert_book = AlertBook(settings.folder / "alerts.db")
     alerts = AlertService(alert_book, cluster.admin, history.read)
@@ -137,16 +142,19 @@ def make_console(settings: ConsoleSettings) -> Console:
         *DeadLetterPages(cluster, resend_book, resends).routes(),
         *AlertPages(alerts).routes(),
         *UserPages(users, sessions, audit, limits).routes(),
+        *TokenPages(tokens).routes(),
     ]
+    declared += ApiPages(declared, base_path).routes()
 
     menu = [route for route in declared if isinstance(route, Query) and route.menu]
     proxies = Proxies(parse_networks("consoleTrustedProxies", config.console_trusted_proxies))
-    visitors = Visitors(sessions, proxies, base_path)
+    visitors = Visitors(sessions, proxies, base_path, tokens)
     cluster_name = ";".join(settings.cluster.name_server_list)
     pages = PageRenderer(Templates(base_path), visitors, menu, base_path, cluster_name)
     login = LoginPages(pages, users, audit, limits, first_login)
     app = _make_app()
-    dispatcher = Dispatcher(app, [*static_files(), *login.routes(), *declared], pages, audit, cluster.forget)
+    routes: list[Route] = [*static_files(), *login.routes(), *declared]
+    dispatcher = Dispatcher(app, routes, pages, audit, cluster.forget)
 
     def close() -> None:
         resend_book.close()
@@ -154,7 +162,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         history.close()
         database.close()
 
-    return Console(app, cluster, [recorder.run, alerts.run, resends.run], dispatcher.finish_changes, close)
+    return Console(app, cluster, [recorder.run, alerts.run, resends.run], dispatcher.finish_changes, routes, close)
 
 
 def _make_app() -> Sanic[Any, Any]:

@@ -1,6 +1,10 @@
 """Addresses of pages, without the base path."""
 
+from typing import Final
 from urllib.parse import quote, urlencode
+
+API: Final = "/api/v1"
+"""Before the addresses of pages: the same as JSON."""
 
 
 def path_of(*parts: str, **arguments: object) -> str:

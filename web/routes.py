@@ -43,6 +43,13 @@ class Visit:
     """The arguments of the address; of each the first value."""
     is_local: bool = False
     """Whether a program on this machine sent the request, without a proxy."""
+    token: str = ""
+    """The name of the API token that was sent; empty for browsers."""
+
+    @property
+    def actor(self) -> str:
+        """Who it is, for the audit log."""
+        return f"{self.user} (token {self.token})" if self.token else self.user
 
 
 @dataclass(frozen=True, slots=True)

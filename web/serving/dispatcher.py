@@ -19,7 +19,7 @@ from sanic.response import redirect
 from headrace.errors import HeadraceError
 from web.accounts.audit_log import STARTED, AuditLog
 from web.errors import Invalid, NotFound, NotLoggedIn, QueryFailed
-from web.paths import path_of
+from web.paths import API, path_of
 from web.routes import Change, Outcome, Query, Raw, Route, View, Visit
 from web.serving.forms import read_fields, read_form
 from web.serving.page_renderer import PageRenderer
@@ -32,7 +32,6 @@ DEADLINE_S: Final = 8.0
 """For all that a page reads."""
 CHANGE_DEADLINE_S: Final = 30.0
 EXPORT_DEADLINE_S: Final = 120.0
-API: Final = "/api/v1"
 _TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 _SERVER_ERRORS: Final = 500
 
@@ -150,15 +149,16 @@ class Dispatcher:
         """Carries out a change. What cannot be written to the audit log before it begins is not done."""
         try:
             require(visit, change.access)
-            self._visitors.check_csrf(request, csrf)
+            if not visit.token:  # a browser sends no token of its own accord
+                self._visitors.check_csrf(request, csrf)
             form = read_form(change.form, sent)
         except QueryFailed as error:
             if visit.user:
                 subject = " ".join(visit.path.values())
-                self._audit.add_refused(visit.user, visit.address, change.action, subject, str(error))
+                self._audit.add_refused(visit.actor, visit.address, change.action, subject, str(error))
             raise
         subject = change.subject(visit, form) if change.subject is not None else " ".join(visit.path.values())
-        entry = self._audit.add(visit.user, visit.address, change.action, subject, STARTED)
+        entry = self._audit.add(visit.actor, visit.address, change.action, subject, STARTED)
         running = asyncio.create_task(self._carry_out(change, visit, form, entry))
         self._running.add(running)
         running.add_done_callback(self._running.discard)

@@ -8,7 +8,9 @@ from typing import Final
 from sanic import HTTPResponse, Request
 
 from web.accounts.sessions import Sessions, csrf_token
+from web.accounts.tokens import Tokens
 from web.errors import NotLoggedIn, Refused
+from web.paths import API
 from web.routes import Access, Visit
 from web.serving.security import Proxies, check_origin
 
@@ -25,14 +27,23 @@ class Visitors:
     sessions: Sessions
     proxies: Proxies
     base_path: str
+    tokens: Tokens
 
     def visit(self, request: Request, path: Mapping[str, str]) -> Visit:
-        """The request as pages see it; without a session nobody's."""
-        session = self.sessions.find(self.token(request))
+        """The request as pages see it; without a session nobody's. Raises NotLoggedIn for an invalid token of the API."""
         arguments = {key: values[0] for key, values in request.args.items()}
+        address, is_local = self.address(request), self.proxies.is_local(request.ip, request.headers)
+        bearer = self._bearer(request)
+        if bearer:
+            token = self.tokens.find(bearer)
+            if token is None:
+                raise NotLoggedIn(
+                    "the token is invalid, was revoked or has expired", "Create one on the page API tokens."
+                )
+            return Visit(token.user, token.access, address, path, arguments, is_local, token.name)
+        session = self.sessions.find(self.token(request))
         user, access = ("", Access.ANYONE) if session is None else (session.user, session.access)
-        is_local = self.proxies.is_local(request.ip, request.headers)
-        return Visit(user, access, self.address(request), path, arguments, is_local)
+        return Visit(user, access, address, path, arguments, is_local)
 
     def stranger(self, request: Request) -> Visit:
         """The request without looking for its session: nobody's."""
@@ -75,6 +86,12 @@ class Visitors:
     def is_https(self, request: Request) -> bool:
         """Whether the browser speaks HTTPS with the proxy before the console."""
         return self.proxies.is_https(request.ip, request.headers)
+
+    def _bearer(self, request: Request) -> str:
+        """The token of a program, which only the API accepts; empty if there is none."""
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        is_api = request.path.startswith(f"{self.base_path}{API}/")
+        return given.strip() if is_api and kind.lower() == "bearer" else ""
 
     def _cookie(self, request: Request) -> str:
         if not self.is_https(request):

@@ -1,0 +1,167 @@
+"""Every route of the console and every role: who is refused follows from the declaration, and the declarations are reviewed here."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.client.settings import ClientConfig
+from support.console import Browser, RunningConsole, request
+from web.application import ConsoleSettings, make_console
+from web.config import ConsoleConfig
+from web.paths import API
+from web.routes import Access, Change, Query, Raw, Route
+
+PASSWORD = "correct horse battery"
+ROLES = [Access.VIEWER, Access.OPERATOR, Access.ADMIN]
+
+OPEN_TO_ANYONE = {
+    "/static/<name:path>", "/login", "/first-login", "/language", "/healthz", "/readyz", "/rocketmq/<subgroup:str>", "/metrics"
+}  # fmt: skip
+CHANGES_OF_VIEWERS = {"/account/password", "/tokens", "/tokens/<token:str>/delete"}
+"""Of the user's own account only."""
+ONLY_FOR_ADMINISTRATORS = ("/users", "/sessions", "/audit")
+CHANGED_BY_ADMINISTRATORS = ("/acl",)
+
+
+def declared(folder: Path) -> list[Route]:
+    async def build() -> list[Route]:
+        console = make_console(ConsoleSettings(ConsoleConfig(), ClientConfig("127.0.0.1:1"), folder))
+        console.close()
+        return list(console.routes)
+
+    return asyncio.run(build())
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory: pytest.TempPathFactory) -> list[Route]:
+    return declared(tmp_path_factory.mktemp("declared"))
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    with RunningConsole(tmp_path_factory.mktemp("console"), api_timeout=0.2) as console:
+        yield console
+
+
+@pytest.fixture(scope="module")
+def browsers(console: RunningConsole) -> dict[Access, Browser]:
+    admin = console.administrator()
+    browsers = {Access.ANYONE: console.browser(), Access.ADMIN: admin}
+    for role in (Access.VIEWER, Access.OPERATOR):
+        name = role.name.lower()
+        assert admin.send("/users", {"user": name, "password": PASSWORD, "role": name}, "/users").status == 303
+        browsers[role] = console.browser()
+        assert browsers[role].log_in(name, PASSWORD).status == 303
+    return browsers
+
+
+@pytest.fixture(scope="module")
+def tokens(browsers: dict[Access, Browser]) -> dict[Access, str]:
+    found = {}
+    for role in ROLES:
+        name = role.name.lower()
+        browsers[role].send("/tokens", {"name": name, "role": name, "days": "1"}, "/tokens")
+        match = re.search(r"headrace_[\w-]{43}", browsers[role].get("/tokens").text)
+        assert match is not None
+        found[role] = match[0]
+    return found
+
+
+def test_open_routes_and_low_roles_are_those_that_were_reviewed(routes: list[Route]) -> None:
+    for route in routes:
+        if route.access is Access.ANYONE:
+            assert route.path in OPEN_TO_ANYONE, route.path
+            assert isinstance(route, Raw)
+        if isinstance(route, Change) and route.access < Access.OPERATOR:
+            assert route.path in CHANGES_OF_VIEWERS, route.path
+        if route.path.startswith(ONLY_FOR_ADMINISTRATORS):
+            assert route.access is Access.ADMIN, route.path
+        if isinstance(route, Change) and route.path.startswith(CHANGED_BY_ADMINISTRATORS):
+            assert route.access is Access.ADMIN, route.path
+
+
+def path_of(route: Route) -> str:
+    return re.sub(r"<\w+:(\w+)>", lambda part: "1" if part[1] == "int" else "x", route.path)
+
+
+@pytest.mark.slow
+def test_browser_of_a_lower_role_is_refused_on_every_route(
+    routes: list[Route], browsers: dict[Access, Browser]
+) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for route in routes:
+        path = path_of(route)
+        for role, browser in browsers.items():
+            method = "POST" if isinstance(route, Change) else route.methods[0] if isinstance(route, Raw) else "GET"
+            if role >= route.access and not isinstance(route, Change):
+                continue
+            page = browser._ask(method, path, b"" if method == "POST" else None, dict(form))
+            if role is Access.ANYONE:
+                is_login = page.status == 303 and page.headers["location"].startswith("/login")
+                assert is_login or (page.status == 401 and path.startswith(API)), (path, page.status)
+            elif role < route.access:
+                assert (page.status, "this requires" in page.cause) == (403, True), (path, role, page.cause)
+            else:  # permitted, but not sent by a page of the session
+                assert (page.status, "belongs to another session" in page.cause) == (403, True), (
+                    path,
+                    role,
+                    page.cause,
+                )
+
+
+@pytest.mark.slow
+def test_token_of_a_lower_role_is_refused_on_every_operation(
+    console: RunningConsole, routes: list[Route], tokens: dict[Access, str]
+) -> None:
+    for route in routes:
+        if isinstance(route, Raw):
+            continue
+        for role in (None, *ROLES):
+            if role is not None and role >= route.access and isinstance(route, Query):
+                continue
+            headers = {} if role is None else {"Authorization": f"Bearer {tokens[role]}"}
+            method, body = ("POST", b"[") if isinstance(route, Change) else ("GET", None)
+            page = request(method, console.port, API + path_of(route), body, headers)
+            expected = 401 if role is None else 403 if role < route.access else 400  # 400: the body is not JSON
+            assert page.status == expected, (route.path, role, page.text)
+            assert set(page.json()) == {"error", "advice"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ROLES)
+def test_every_page_opens_for_the_lowest_role_that_may_see_it(
+    routes: list[Route], browsers: dict[Access, Browser], role: Access
+) -> None:
+    for route in routes:
+        if isinstance(route, Query) and route.access is role and "<" not in route.path:
+            page = browsers[role].get(route.path)
+            assert page.status in {200, 400, 502, 504}, (route.path, page.status)  # there is no cluster
+
+
+@pytest.mark.slow
+def test_every_answer_of_every_route_has_the_security_headers(
+    routes: list[Route], browsers: dict[Access, Browser]
+) -> None:
+    expected = {
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "same-origin",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+    }
+    unsafe = ("'unsafe-inline'", "'unsafe-eval'", "*", "http:", "https:", "data:")
+    for route in routes:
+        page = browsers[Access.ANYONE].get(path_of(route))
+        headers: Any = page.headers
+        assert {name: headers.get(name) for name in expected} == expected, route.path
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "base-uri 'none'" in policy
+        assert not [word for word in unsafe if word in policy]
+        assert "server" not in headers
+        assert "x-powered-by" not in headers

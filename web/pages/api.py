@@ -1,0 +1,162 @@
+"""The API's operations: a page for people, and the OpenAPI document for programs. Both are generated from the declared routes."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from sanic import HTTPResponse, Request
+
+import headrace
+from web.paths import API
+from web.routes import Access, Change, Query, Raw, Route, View, Visit
+from web.tables.table import SIZES, Column, Table
+
+_PART: Final = re.compile(r"<(\w+):\w+>")
+_TABLE_ARGUMENTS: Final = (
+    (
+        "sort",
+        {"type": "string"},
+        "A field of the rows; with a minus before it descending. Not every field can be sorted by.",
+    ),
+    ("filter", {"type": "string", "maxLength": 200}, "Only rows that contain this text."),
+    ("page", {"type": "integer", "minimum": 1, "maximum": 1_000_000}, "The page, from 1."),
+    ("size", {"type": "integer", "minimum": 1, "maximum": SIZES[-1]}, "Rows on a page."),
+)
+
+
+class OperationRow(msgspec.Struct, frozen=True):
+    """One operation of the API."""
+
+    path: str
+    method: str
+    role: str
+    summary: str
+
+
+_COLUMNS: Final[tuple[Column[OperationRow], ...]] = (
+    Column("path", "Path"),
+    Column("method", "Method"),
+    Column("role", "Role", is_word=True),
+    Column("summary", "Description"),
+)
+
+
+class ApiPages:
+    """The pages about the API. `declared` are the routes; those of this room are added to it afterwards."""
+
+    def __init__(self, declared: Sequence[Route], base_path: str) -> None:
+        self._declared = declared
+        self._base_path = base_path
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        return [
+            Query("/api", self.show, "List the operations of the API.", menu="API"),
+            Raw(f"{API}/openapi.json", self._document, Access.VIEWER),
+        ]
+
+    async def show(self, _visit: Visit) -> View:
+        """All operations."""
+        rows = [
+            OperationRow(API + _template(route.path), method, route.access.name.lower(), route.summary)
+            for route, method in _operations(self._declared)
+        ]
+        table = Table("operations", OperationRow, rows, _COLUMNS, search=("path", "summary", "role"), sort="path")
+        return View("API", "api.html", tables=[table])
+
+    async def _document(self, _request: Request, _visit: Visit) -> HTTPResponse:
+        document = openapi(self._declared, self._base_path)
+        headers = {"Cache-Control": "no-store"}
+        return HTTPResponse(msgspec.json.encode(document), content_type="application/json", headers=headers)
+
+
+def openapi(declared: Sequence[Route], base_path: str) -> dict[str, Any]:
+    """The OpenAPI document of the declared queries and changes."""
+    forms = [route.form for route in declared if isinstance(route, Change)]
+    schemas, components = msgspec.json.schema_components(forms, ref_template="#/components/schemas/{name}")
+    form_schemas = dict(zip(forms, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route, method in _operations(declared):
+        path = paths.setdefault(_template(route.path), {})
+        path[method.lower()] = {
+            "operationId": f"{method.lower()}{re.sub(r'[^A-Za-z0-9]+', '_', _template(route.path)).rstrip('_')}",
+            "summary": route.summary,
+            "description": f"Needs the role {route.access.name.lower()}.",
+            "parameters": [
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+                for name in _PART.findall(route.path)
+            ]
+            + ([] if isinstance(route, Change) else _TABLE_PARAMETERS),
+            **(
+                {"requestBody": {"required": True, "content": _json(form_schemas[route.form])}}
+                if isinstance(route, Change)
+                else {}
+            ),
+            "responses": {
+                "200": _answer("What was done." if isinstance(route, Change) else "The page's data and tables.",
+                               "Outcome" if isinstance(route, Change) else "Data"),
+                "4XX": _answer("The request was refused; the reason.", "Failure"),
+                "5XX": _answer("The cluster or the console failed; the reason.", "Failure"),
+            },
+        }  # fmt: skip
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Headrace console",
+            "version": headrace.__version__,
+            "description": "What the pages of the console do, as JSON. Tables are objects with rows, total, page and size.",
+        },
+        "servers": [{"url": f"{base_path}{API}"}],
+        "security": [{"token": []}],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": {**components, **_SCHEMAS},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "A token of the page API tokens."}
+            },
+        },
+    }
+
+
+_TABLE_PARAMETERS: Final = [
+    {"name": name, "in": "query", "schema": schema, "description": description}
+    for name, schema, description in _TABLE_ARGUMENTS
+]
+_SCHEMAS: Final[dict[str, Any]] = {
+    "Data": {
+        "type": "object",
+        "properties": {"problems": {"type": "array", "items": {"type": "string"}}},
+        "required": ["problems"],
+    },
+    "Outcome": {
+        "type": "object",
+        "properties": {"message": {"type": "string"}, "before": {}, "after": {}, "location": {"type": "string"}},
+        "required": ["message", "before", "after", "location"],
+    },
+    "Failure": {
+        "type": "object",
+        "properties": {"error": {"type": "string"}, "advice": {"type": "string"}},
+        "required": ["error", "advice"],
+    },
+}
+
+
+def _operations(declared: Sequence[Route]) -> Iterator[tuple[Query | Change[Any], str]]:
+    for route in declared:
+        if isinstance(route, Query):
+            yield route, "GET"
+        elif isinstance(route, Change):
+            yield route, "POST"
+
+
+def _template(path: str) -> str:
+    return _PART.sub(r"{\1}", path)
+
+
+def _json(schema: Any) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _answer(description: str, schema: str) -> dict[str, Any]:
+    return {"description": description, "content": _json({"$ref": f"#/components/schemas/{schema}"})}
