@@ -1,5 +1,6 @@
 """Pages of consumer groups over real clusters, Apache's and ours, with the SDK's and the Java client's members."""
 
+import html
 from typing import Any
 from urllib.parse import quote
 
@@ -140,3 +141,50 @@ def test_offsets_of_connected_members_are_not_reset_behind_their_back(browser: B
         assert browser.send(f"/groups/{group}/delete", {"name": group}).status == 400
     finally:
         client.stop("paged-online")
+
+
+def test_group_is_paused_and_resumed_as_mqadmin_sees_it(browser: Browser, server: Server, client: Client) -> None:
+    client.create_topic("PagedPause", 4)
+    client.consume("paged-pause", "PagedPause")
+    group = "paged-pause-group"
+
+    def config() -> str:
+        printed: str = client.call("mqadmin", arguments=["getConsumerConfig", "-g", group, "-n", server.name_server])
+        return "".join(printed.split())
+
+    try:
+        first = client.send("PagedPause", 8)
+        assert_exactly(client.receive("paged-pause", 8), first)
+        wait_until(lambda: listed(browser, group).get("lag") == 0, 60, "the group without lag")
+        paused = browser.send(f"/groups/{group}/pause", {})
+        assert paused.status == 303, paused.cause
+        assert "consumeEnable=false" in config()
+        assert "retryMaxTimes=16" in config()
+        second = client.send("PagedPause", 8, first=8)
+        wait_until(lambda: listed(browser, group).get("lag") == 8, 60, "the lag of a paused group")
+        shown = browser.read(f"/groups/{group}")
+        assert (shown["consumption"], shown["summary"]["members"]) == ("paused", 1)
+        [row] = [one for one in browser.read("/topics/PagedPause")["groups"]["rows"] if one["group"] == group]
+        assert row["lag"] == 8
+        assert row["delay"] > 0
+
+        (member,) = shown["members"]["rows"]
+        broker = shown["queues"]["rows"][0]["broker"]
+        link = f"/topics/PagedPause/consumers?broker={broker}&queue=3"
+        assert html.escape(link) in browser.get("/topics/PagedPause").text
+        [consumer] = browser.read(link)["consumers"]["rows"]
+        assert (consumer["queue"], consumer["group"], consumer["client"]) == (3, group, member["client"])
+        assert consumer["lag"] > 0
+        assert browser.get(link).status == browser.get("/topics/PagedPause/consumers").status == 200
+
+        resumed = browser.send(f"/groups/{group}/resume", {})
+        assert resumed.status == 303, resumed.cause
+        assert "consumeEnable=true" in config()
+        assert_exactly(client.receive("paged-pause", 16), [*first, *second])
+    finally:
+        client.stop("paged-pause")
+    client.call(
+        "mqadmin",
+        arguments=["updateSubGroup", "-b", server.broker, "-g", group, "-s", "false", "-n", server.name_server],
+    )
+    wait_until(lambda: browser.read(f"/groups/{group}")["consumption"] == "paused", 60, "the pause by mqadmin")

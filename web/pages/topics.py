@@ -15,6 +15,8 @@ from web.cluster.topic_kinds import DEAD_LETTER, NORMAL, RETRY, SYSTEM, topic_ki
 from web.cluster.topic_reader import TopicReader, lag_of
 from web.errors import Invalid, NotFound
 from web.pages.charts import MOST_LINES, NUMBER, RATE, Chart, Charts, Line, charts_of
+from web.pages.groups.group_reads import GroupReads
+from web.pages.topic_consumers import TopicConsumers
 from web.paths import path_of
 from web.routes import Change, Outcome, Query, Route, View, Visit
 from web.tables.table import Choice, Column, Kind, Table
@@ -64,6 +66,10 @@ class TopicGroupRow(msgspec.Struct, frozen=True):
     group: str
     lag: int
     queues: int
+    delay: int | None = None
+    """How long ago the oldest message that waits was stored, ms; 0: none waits."""
+    problem: str = ""
+    """Why the delay is missing."""
 
 
 class BrokerRow(msgspec.Struct, frozen=True):
@@ -139,14 +145,23 @@ def _list_columns() -> tuple[Column[TopicRow], ...]:
     )
 
 
-_QUEUE_COLUMNS: Final[tuple[Column[QueueRow], ...]] = (
-    Column("broker", "Broker"),
-    Column("queue", "Queue", Kind.NUMBER),
-    Column("min_offset", "First offset", Kind.NUMBER),
-    Column("max_offset", "Next offset", Kind.NUMBER),
-    Column("messages", "Messages", Kind.NUMBER),
-    Column("last_write", "Last message", Kind.TIME),
-)
+def _queue_columns(topic: str) -> tuple[Column[QueueRow], ...]:
+    return (
+        Column("broker", "Broker"),
+        Column(
+            "queue",
+            "Queue",
+            Kind.NUMBER,
+            link=lambda row: path_of("topics", topic, "consumers", broker=row.broker, queue=row.queue),
+            help="Shows who consumes the queue.",
+        ),
+        Column("min_offset", "First offset", Kind.NUMBER),
+        Column("max_offset", "Next offset", Kind.NUMBER),
+        Column("messages", "Messages", Kind.NUMBER),
+        Column("last_write", "Last message", Kind.TIME),
+    )
+
+
 _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
     Column("broker", "Broker"),
     Column("address", "Address"),
@@ -162,12 +177,20 @@ class TopicPages:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._reader = TopicReader(cluster)
+        self._groups = GroupReads(cluster)
+        self._consumers = TopicConsumers(self._reader, self._groups)
 
     def routes(self) -> list[Route]:
         """What it serves."""
         return [
             Query("/topics", self.list_topics, "List the topics.", menu=_MENU, shortcut="t"),
             Query("/topics/<topic:str>", self.show_topic, "Show a topic, its queues and its groups.", section=_MENU),
+            Query(
+                "/topics/<topic:str>/consumers",
+                self._consumers.show,
+                "Show who consumes each queue of a topic.",
+                section=_MENU,
+            ),
             Change(
                 "/topics", TopicForm, self.create, "topic.create", "Create a topic.", subject=lambda _, form: form.topic
             ),
@@ -237,7 +260,15 @@ class TopicPages:
         group_columns: tuple[Column[TopicGroupRow], ...] = (
             Column("group", "Consumer group", link=lambda row: path_of("groups", row.group)),
             Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet."),
+            Column(
+                "delay",
+                "Time lag",
+                Kind.DURATION,
+                is_enriched=True,
+                help="How long ago the oldest message that the group has not consumed was stored.",
+            ),
             Column("queues", "Queues", Kind.NUMBER),
+            Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
         )
         current = next(iter(own.values()), TopicConfig(topic))
         data = {
@@ -251,18 +282,29 @@ class TopicPages:
             "charts": _charts(visit, topic, groups),
         }
         tables: list[Table[Any]] = [
-            Table("queues", QueueRow, queues, _QUEUE_COLUMNS, empty="The topic has no queues."),
+            Table("queues", QueueRow, queues, _queue_columns(topic), empty="The topic has no queues."),
             Table(
                 "groups",
                 TopicGroupRow,
                 groups,
                 group_columns,
                 sort="-lag",
+                enrich=lambda rows: self._add_delays(topic, rows),
                 empty="No consumer group has stored offsets.",
             ),
             Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, empty="No broker has settings for the topic."),
         ]
         return View("Topic", "topics/show.html", data, tables, topic, [*configs.problems, *offsets.problems])
+
+    async def _add_delays(self, topic: str, rows: Sequence[TopicGroupRow]) -> list[TopicGroupRow]:
+        """One request for each row and broker."""
+        answers = await self._cluster.map(lambda group: self._groups.delays(group, topic), [row.group for row in rows])
+        return [
+            msgspec.structs.replace(row, problem=str(answer))
+            if isinstance(answer, Exception)
+            else msgspec.structs.replace(row, delay=max(answer.values(), default=0))
+            for row, answer in zip(rows, answers, strict=True)
+        ]
 
     async def _add_statistics(self, rows: Sequence[TopicRow]) -> Sequence[TopicRow]:
         """Two requests for each broker and one for each row and broker."""

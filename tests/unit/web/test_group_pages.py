@@ -19,7 +19,7 @@ from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
 from web.errors import NotFound, QueryFailed
 from web.pages.groups.group_list import GroupList
-from web.pages.groups.group_page import GroupPage
+from web.pages.groups.group_page import GroupPage, consumption_of
 from web.pages.groups.group_reads import GroupReads
 from web.routes import Access, View, Visit
 
@@ -211,3 +211,11 @@ def test_client_id_of_two_connections_is_found() -> None:
 def test_unknown_group_is_not_found() -> None:
     with pytest.raises(NotFound, match="the consumer group unknown does not exist"):
         shown(Answers(), "unknown")
+
+
+def test_consumption_is_paused_at_all_brokers_at_some_or_at_none() -> None:
+    enabled, paused = SubscriptionGroupConfig("g"), SubscriptionGroupConfig("g", consume_enable=False)
+    assert consumption_of({}) is None
+    assert consumption_of({"a": enabled, "b": enabled}) == "enabled"
+    assert consumption_of({"a": enabled, "b": paused}) == "paused at some brokers"
+    assert consumption_of({"a": paused}) == "paused"

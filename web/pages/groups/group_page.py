@@ -148,6 +148,7 @@ class GroupPage:
                 "summary": summary,
                 "findings": findings,
                 "form": form_of(own),
+                "consumption": consumption_of(own),
                 "charts": charts_of(
                     visit,
                     Chart("Lag", NUMBER, (Line(f"group.lag/{group}", "Messages not consumed"),)),
@@ -312,6 +313,14 @@ def find(
             )
         )
     return found
+
+
+def consumption_of(settings: Settings) -> str | None:
+    """Whether brokers answer the group's pulls: a word; None without settings."""
+    if not settings:
+        return None
+    enabled = {config.consume_enable for config in settings.values()}
+    return "paused at some brokers" if len(enabled) > 1 else "enabled" if True in enabled else "paused"
 
 
 def _summary(connection: ConsumerConnection, stats: ConsumeStats, queues: Sequence[QueueRow]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from web.cluster.cluster import Cluster
 from web.pages.groups.group_list import GroupList
 from web.pages.groups.group_page import GroupPage
 from web.pages.groups.group_reads import GroupReads
-from web.pages.groups.group_settings import Deletion, GroupSettings, NewGroup, SettingsForm
+from web.pages.groups.group_settings import Deletion, GroupSettings, NewGroup, Pause, SettingsForm
 from web.pages.groups.member_page import MemberPage
 from web.pages.groups.resets import Reset, Resets
 from web.routes import Access, Change, Query, Route
@@ -43,6 +43,8 @@ class GroupPages:
                 subject=lambda _visit, form: form.name,
             ),
             Change(f"{group}/settings", SettingsForm, settings.change, "group.change", "Change a group's settings."),
+            Change(f"{group}/pause", Pause, settings.pause, "group.pause", "Pause the consumption of a group."),
+            Change(f"{group}/resume", Pause, settings.resume, "group.resume", "Resume the consumption of a group."),
             Change(f"{group}/delete", Deletion, settings.delete, "group.delete", "Delete a consumer group."),
             Query(f"{group}/reset", resets.show, "Preview a reset of offsets.", section=SECTION),
             Change(f"{group}/reset", Reset, resets.run, "group.reset", "Reset a group's offsets."),

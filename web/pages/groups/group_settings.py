@@ -1,5 +1,6 @@
-"""Settings of groups: created, changed, deleted."""
+"""Settings of groups: created, changed, deleted; and consumption paused and resumed."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
@@ -40,6 +41,10 @@ class Deletion(msgspec.Struct, frozen=True):
     remove_offsets: bool = True
 
 
+class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nothing needs to be given."""
+
+
 class GroupSettings:
     """Creates, changes and deletes groups."""
 
@@ -65,6 +70,29 @@ class GroupSettings:
         for address in before:
             await self._reads.cluster.admin.update_group(_config(group, form), broker=address)
         return Outcome("The settings were changed.", location=path_of("groups", group), before=before, after=form)
+
+    async def pause(self, visit: Visit, _form: Pause) -> Outcome:
+        """Makes brokers refuse the pulls of the group; other settings stay. Raises NotFound, HeadraceError."""
+        return await self._set_enabled(visit.path["group"], is_enabled=False)
+
+    async def resume(self, visit: Visit, _form: Pause) -> Outcome:
+        """Makes brokers answer the pulls of the group again. Raises NotFound, HeadraceError."""
+        return await self._set_enabled(visit.path["group"], is_enabled=True)
+
+    async def _set_enabled(self, group: str, *, is_enabled: bool) -> Outcome:
+        self._reads.cluster.forget()  # settings that were changed since must not be written back
+        before = await self._own(group)
+        for address, config in before.items():
+            await self._reads.cluster.admin.update_group(replace(config, consume_enable=is_enabled), broker=address)
+        return Outcome(
+            "Consumption was resumed at {count} brokers."
+            if is_enabled
+            else "Consumption was paused at {count} brokers.",
+            {"count": len(before)},
+            path_of("groups", group),
+            before={address: {"consume_enable": config.consume_enable} for address, config in before.items()},
+            after={address: {"consume_enable": is_enabled} for address in before},
+        )
 
     async def delete(self, visit: Visit, form: Deletion) -> Outcome:
         """Deletes a group at all brokers that have it. Raises Invalid, NotFound, HeadraceError."""
