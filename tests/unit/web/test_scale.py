@@ -1,0 +1,111 @@
+"""How many requests the lists cost a cluster with 2,000 topics and 500 groups: a fixed number, and some for each row that is shown."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from headrace import BrokerError, SubscriptionGroupConfig, TopicConfig
+from headrace.client.settings import ClientConfig
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.bodies import TopicStatsTable
+from headrace.protocol.bodies.stats import TopicOffset
+from headrace.protocol.response_code import ResponseCode
+from web.cluster.cluster import Cluster
+from web.pages.groups.group_list import GroupList
+from web.pages.groups.group_reads import GroupReads
+from web.pages.search import SearchPages
+from web.pages.topics import TopicPages
+from web.routes import Access, Visit
+from web.sampling.sample import BrokerSample, Member, Sample
+
+pytestmark = pytest.mark.slow
+TOPICS = [f"T{number:04}" for number in range(2_000)]
+GROUPS = [f"G{number:03}" for number in range(500)]
+BROKERS = {"broker-a": "n:1", "broker-b": "n:2"}
+ROWS = 50
+
+
+class CountingAdmin:
+    """Answers for a cluster of two brokers, and counts requests by their name."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("_") or name == "asked":
+            return object.__getattribute__(self, name)
+        self.asked[name] += 1
+        return object.__getattribute__(self, name)
+
+    async def topics(self) -> list[str]:
+        return TOPICS
+
+    async def system_topics(self) -> list[str]:
+        return []
+
+    async def masters(self) -> dict[str, str]:
+        return BROKERS
+
+    async def topic_configs(self, _address: str) -> dict[str, TopicConfig]:
+        return {name: TopicConfig(name) for name in TOPICS}
+
+    async def group_configs(self, _address: str) -> dict[str, SubscriptionGroupConfig]:
+        return {name: SubscriptionGroupConfig(name) for name in GROUPS}
+
+    async def consumer_offsets(self, _address: str) -> dict[str, dict[str, dict[int, int]]]:
+        return {group: {TOPICS[number]: {0: 1}} for number, group in enumerate(GROUPS)}
+
+    async def topic_stats(self, topic: str) -> TopicStatsTable:
+        return TopicStatsTable({MessageQueue(topic, broker, 0): TopicOffset(0, 3) for broker in BROKERS})
+
+    async def consumer_connection(self, _group: str) -> Any:
+        raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, "not online")
+
+    async def consume_stats(self, _group: str) -> Any:
+        raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, "not online")
+
+    async def latest(self, _max_age_s: float) -> Sample:
+        members = tuple(Member("G001", f"10.0.0.{number}@1", f"10.0.0.{number}:1") for number in range(100))
+        return Sample(0.0, (BrokerSample("C", "broker-a", 0, "n:1", members=members),))
+
+
+def requests_for(page: str, /, **arguments: str) -> Counter[str]:
+    """The requests for a page as it is shown."""
+    admin = CountingAdmin()
+    stand_in: Any = admin
+
+    async def main() -> None:
+        cluster = Cluster(ClientConfig("127.0.0.1:1"))
+        cluster.admin = stand_in
+        show = {
+            "topics": TopicPages(cluster).list_topics,
+            "groups": GroupList(GroupReads(cluster)).show,
+            "search": SearchPages(cluster, stand_in).show,
+        }[page]
+        view = await show(Visit("", Access.VIEWER, "", {}, arguments))
+        shown = [await table.select(arguments).fill() for table in view.tables]
+        assert shown[0].rows
+
+    asyncio.run(main())
+    return admin.asked
+
+
+@pytest.mark.parametrize("arguments", [{}, {"page": "30", "sort": "-topic"}, {"filter": "T19"}])
+def test_list_of_topics_costs_a_request_for_each_shown_row(arguments: dict[str, str]) -> None:
+    asked = requests_for("topics", **arguments)
+    assert asked["topic_stats"] == ROWS
+    assert asked.total() - asked["topic_stats"] <= 8
+
+
+@pytest.mark.parametrize("arguments", [{}, {"page": "5"}, {"filter": "G4"}])
+def test_list_of_groups_costs_a_few_requests_for_each_shown_row(arguments: dict[str, str]) -> None:
+    asked = requests_for("groups", **arguments)
+    assert asked["consumer_connection"] == ROWS
+    assert asked.total() <= 3 * ROWS + 8
+
+
+def test_search_of_names_costs_the_same_for_any_number() -> None:
+    assert requests_for("search", q="T19").total() <= 8
+    assert requests_for("search", q="10.0.0.7").total() <= 8
