@@ -47,6 +47,7 @@ from web.pages.search import SearchPages
 from web.pages.tail import TailPages
 from web.pages.tokens import TokenPages
 from web.pages.topics import TopicPages
+from web.pages.traces.trace_pages import TracePages
 from web.pages.users import UserPages
 from web.routes import Query, Route
 from web.sampling.own_appliance import OwnAppliance
@@ -140,6 +141,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *ProducerPages(cluster).routes(),
         *MessagePages(cluster).routes(),
         *DeadLetterPages(cluster, resend_book, resends).routes(),
+        *TracePages(cluster).routes(),
         *AlertPages(alerts).routes(),
         *UserPages(users, sessions, audit, limits).routes(),
         *TokenPages(tokens).routes(),

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from headrace import Message, Reject
+from headrace import Admin, Message, Reject
 from headrace.client.consuming.received_message import ReceivedMessage
 from support.appliance import Appliance
 from support.console import PASSWORD, RunningConsole
 from support.consuming import create_topic, eventually, push
-from support.sdk import producing, run
+from support.sdk import dump, patient, producing, run
+from support.servers import wait_until
 
 pytestmark = pytest.mark.slow
 SMALL = {"mappedFileSizeCommitLog": "16777216"}
@@ -41,12 +42,14 @@ async def give_up_three(appliance: Appliance) -> None:
         raise Reject("of no use")
 
     await create_topic(appliance, "Orders", 1)
-    async with push(appliance, "billing", "Orders", handler):
-        async with producing(appliance, "shop") as producer:
+    async with push(appliance, "billing", "Orders", handler, trace=True):
+        async with producing(appliance, "shop", trace=True) as producer:
             for number in range(3):
                 properties = {"colour": PAYLOAD}
                 await producer.send(Message("Orders", PAYLOAD, PAYLOAD, f"order-{number}", properties=properties))
-        await eventually(lambda: len(seen) == 3, "all are given up")
+        await eventually(lambda: len(seen) == 3, "all are rejected")
+    async with Admin(patient(appliance)) as admin:
+        await dump(admin, "%DLQ%billing", 3)  # brokers create and register the topic a little later
 
 
 def log_in(page: Page, console: RunningConsole, path: str) -> None:
@@ -83,3 +86,26 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     expect(page.get_by_role("heading", name="Push to one client")).to_be_visible()
     page.get_by_role("button", name="Resend").click()
     expect(page.get_by_role("status").first).to_contain_text("0 dead letters were resent. 1 were skipped")
+
+
+def test_way_of_a_message_is_found_by_its_key_as_a_time_line(page: Page, console: RunningConsole) -> None:
+    log_in(page, console, "/")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Message trace")
+    page.get_by_label("or key").fill("order-1")
+    page.keyboard.press("Enter")
+    expect(page.locator("#table-messages")).to_be_visible()
+
+    def is_found() -> bool:
+        page.reload()
+        text = " ".join(page.locator("#table-messages tbody tr").all_inner_texts())
+        return "Orders" in text and "billing" in text  # as the producer and as the consumer report
+
+    wait_until(is_found, 60, "traces are indexed")
+    page.locator("#table-messages tbody a").click()
+    expect(page.get_by_role("heading", name="Time line")).to_be_visible()
+    expect(page.locator(".timeline li").first).to_contain_text("sent shop: success")
+    expect(page.get_by_text(PAYLOAD).first).to_be_visible()
+    page.get_by_role("link", name="Show the message").click()
+    expect(page.get_by_role("heading", name="Push to one client")).to_be_visible()

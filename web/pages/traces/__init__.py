@@ -1,0 +1,1 @@
+"""Traces: what producers and consumers with message trace report about a message."""
