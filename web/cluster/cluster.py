@@ -19,6 +19,8 @@ K = TypeVar("K")
 PRODUCER_GROUP: Final = "headrace_console"
 FRESH_S: Final = 2.0
 """How long an answer is shared, unless the caller says otherwise."""
+_SEND_TIMEOUT_S: Final = 20.0
+"""Of messages that users send: a send that is given up too early is repeated, and the message may be stored twice."""
 _CONCURRENCY: Final = 16  # limit: admin requests in progress; a broker answers thousands a second
 _MOST_ANSWERS: Final = 4_096  # limit: answers that are kept, a few KiB each
 
@@ -85,7 +87,7 @@ class Cluster:
         """The producer for messages that users send; it starts with the first one."""
         async with self._producer_starts:
             if self._producer is None:
-                self._producer = await Producer(PRODUCER_GROUP, self.config).start()
+                self._producer = await Producer(PRODUCER_GROUP, self.config, send_timeout=_SEND_TIMEOUT_S).start()
         return self._producer
 
     def forget(self) -> None:

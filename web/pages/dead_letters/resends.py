@@ -119,15 +119,12 @@ class Resends:
         return run
 
     async def _work(self, visit: Visit, run: Run, ranges: Sequence[LetterRange]) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time()
         try:
             async for message in LetterQueues(self._cluster).read(ranges):
                 if run.state != "running":
                     break
                 if await self._send_one(run, message):
-                    due = max(due + 1 / run.rate, loop.time())
-                    await asyncio.sleep(due - loop.time())
+                    await asyncio.sleep(1 / run.rate)
             if run.state == "running":
                 run.state = "finished"
         except asyncio.CancelledError:
