@@ -89,7 +89,7 @@ class NameServerHandlers:
         except StopIteration as done:
             answer: RemotingCommand = done.value
             return answer
-        return in_slices(steps)
+        return in_slices(connection, steps)
 
     def _register_steps(
         self, connection: Connection, command: RemotingCommand

@@ -106,13 +106,15 @@ class ClientProcessor:
         steps = self._heartbeat_steps(client, consumers, producers)
         size = len(consumers) + sum(len(consumer.subscription_data_set) for consumer in consumers)
         if size > FEW:
-            return self._in_slices(command, steps)
+            return self._in_slices(connection, command, steps)
         for _ in steps:
             pass
         return response_to(command, ResponseCode.SUCCESS)
 
-    async def _in_slices(self, command: RemotingCommand, steps: Generator[None, None, None]) -> RemotingCommand:
-        await in_slices(steps)
+    async def _in_slices(
+        self, connection: Connection, command: RemotingCommand, steps: Generator[None, None, None]
+    ) -> RemotingCommand:
+        await in_slices(connection, steps)
         return response_to(command, ResponseCode.SUCCESS)
 
     def _heartbeat_steps(

@@ -33,6 +33,7 @@ from headrace.remoting.channel import Channel
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.partial_frame import LENGTH_UNKNOWN
+from headrace.remoting.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +116,11 @@ class Connection:
     def deadlines(self) -> Deadlines:
         """The deadlines of its endpoint."""
         return self._endpoint.deadlines
+
+    @property
+    def turns(self) -> Turns | None:
+        """The turns of the server's clients; None for an outgoing connection."""
+        return self._endpoint.turns
 
     @property
     def remote(self) -> str:

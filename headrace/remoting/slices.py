@@ -1,25 +1,54 @@
-"""Divides long work on the event loop into slices, so that other work is not delayed."""
+"""Divides long work for a client on the event loop into slices, so that other work is not delayed.
+
+The slices are turns of the client (`turns`): however many requests with long work it sends, they use no more than its share of the loop's time.
+"""
 
 import asyncio
-import time
 from collections.abc import Generator
-from typing import Final, TypeVar
+from time import monotonic_ns
+from typing import Generic, TypeVar, final
+
+from headrace.remoting.client_usage import ClientUsage
+from headrace.remoting.connection import Connection
+from headrace.remoting.turns import Turns
 
 T = TypeVar("T")
 
-SLICE_S: Final = 0.01
-"""Length of a slice, after which the loop does other work."""
+
+async def in_slices(connection: Connection, steps: Generator[None, None, T]) -> T:
+    """Runs the steps of a generator, each of which is short, in turns of the connection's client, and returns its result. Raises what it raises."""
+    turns = connection.turns or Turns(connection.loop)
+    work: _Work[T] = _Work(turns, connection.channel.usage, steps, connection.loop.create_future())
+    turns.wait(work.usage, work)
+    return await work.done
 
 
-async def in_slices(steps: Generator[None, None, T]) -> T:
-    """Runs the steps of a generator, each of which is short, and returns its result. Raises what it raises."""
-    end = time.monotonic() + SLICE_S
-    while True:
+@final
+class _Work(Generic[T]):
+    """Steps that wait for a turn."""
+
+    __slots__ = ("_steps", "_turns", "done", "usage")
+
+    def __init__(
+        self, turns: Turns, usage: ClientUsage, steps: Generator[None, None, T], done: "asyncio.Future[T]"
+    ) -> None:
+        self._turns = turns
+        self._steps = steps
+        self.usage = usage
+        self.done = done
+
+    def take_turn(self) -> None:
+        """Continues until the turn is over; waits for another one if steps are left."""
+        if self.done.done():  # cancelled: the connection is lost
+            self._steps.close()
+            return
         try:
-            next(steps)
+            next(self._steps)
+            while monotonic_ns() < self._turns.ends_ns:
+                next(self._steps)
         except StopIteration as done:
-            result: T = done.value
-            return result
-        if time.monotonic() >= end:
-            await asyncio.sleep(0)
-            end = time.monotonic() + SLICE_S
+            self.done.set_result(done.value)
+        except Exception as error:  # noqa: BLE001 - whoever waits for the result raises it
+            self.done.set_exception(error)
+        else:
+            self._turns.wait(self.usage, self)

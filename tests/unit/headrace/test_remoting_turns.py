@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,6 +13,7 @@ from headrace.protocol.remoting_command import RemotingCommand, create_request, 
 from headrace.remoting import Connection, HandlerTable, RemotingServer
 from headrace.remoting import turns as remoting_turns
 from headrace.remoting.client_usage import ClientUsage, ClientUsages, name_of_account, name_of_address
+from headrace.remoting.slices import in_slices
 from headrace.remoting.turns import SLICE_NS, TURN_NS, Turns
 from support.loops import until
 
@@ -192,3 +193,75 @@ def test_usage_of_a_client_without_connections_is_forgotten() -> None:
     assert len(usages) == 1
     usages.leave(first)
     assert len(usages) == 0
+
+
+def test_long_work_of_many_requests_of_a_client_takes_turns_with_other_clients() -> None:
+    async def main() -> None:
+        seen: list[str] = []
+
+        def steps(name: str) -> Generator[None, None, str]:
+            for _ in range(4):
+                end = time.monotonic_ns() + SLICE_NS
+                while time.monotonic_ns() < end:
+                    pass
+                seen.append(name)
+                yield
+            return name
+
+        async def work(connection: Connection, command: RemotingCommand) -> RemotingCommand:
+            return response_to(command, 0, await in_slices(connection, steps(connection.remote_address[0])))
+
+        table = HandlerTable()
+        table.register(WORK, work)
+        server = RemotingServer(table)
+        port = await server.listen("127.0.0.1", 0)
+        busy = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.1", 0))
+        busy[1].write(b"".join(create_request(WORK).encode() for _ in range(30)))
+        await until(lambda: seen)
+        other = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+        other[1].write(create_request(WORK).encode())
+        (answer,) = FrameDecoder().feed(await other[0].read(65536))
+        assert answer.remark == "127.0.0.2"
+        first, count = seen.index("127.0.0.2"), seen.count("127.0.0.2")
+        last = len(seen) - 1 - seen[::-1].index("127.0.0.2")
+        # A step of each in turn.
+        assert count - 1 <= seen[first:last].count("127.0.0.1") <= 2 * count
+        assert len(seen) < 4 * 31, "the others are not done yet"
+        for _, writer in (busy, other):
+            writer.close()
+        await server.stop(1)
+
+    asyncio.run(main())
+
+
+def test_long_work_raises_what_a_step_raises_and_ends_when_it_is_cancelled() -> None:
+    async def main() -> None:
+        began, ended = [], []
+
+        def failing() -> Generator[None, None, None]:
+            yield
+            raise ValueError("bad")
+
+        def endless() -> Generator[None, None, None]:
+            began.append(True)
+            try:
+                while True:
+                    yield
+            finally:
+                ended.append(True)
+
+        server = RemotingServer(HandlerTable())
+        port = await server.listen("127.0.0.1", 0)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        await until(lambda: server.connections)
+        (connection,) = server.connections
+        with pytest.raises(ValueError, match="bad"):
+            await in_slices(connection, failing())
+        task = asyncio.ensure_future(in_slices(connection, endless()))
+        await until(lambda: began)
+        task.cancel()
+        await until(lambda: ended)
+        writer.close()
+        await server.stop(1)
+
+    asyncio.run(main())
