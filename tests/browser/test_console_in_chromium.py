@@ -28,7 +28,7 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     running = appliance
     page.goto((running.data / "console" / "first-login").read_text().strip())
     page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password (at least 10 characters)").fill(PASSWORD)
+    page.get_by_label("Password (at least 12 characters)").fill(PASSWORD)
     page.get_by_label("Confirm password").fill(PASSWORD)
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")

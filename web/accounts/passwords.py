@@ -5,7 +5,7 @@ from typing import Final
 
 import argon2
 
-SHORTEST: Final = 10
+SHORTEST: Final = 12
 LONGEST: Final = 1_024
 
 
