@@ -71,9 +71,7 @@ def stored(appliance: Appliance, access_key: str) -> dict[str, Any]:
 
 
 def rows(browser: Browser, path: str, table: str) -> list[dict[str, Any]]:
-    answer = browser.get(f"/api/v1{path}")
-    assert answer.status == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()[table]["rows"]
+    found: list[dict[str, Any]] = browser.read(path)[table]["rows"]
     return found
 
 

@@ -54,15 +54,13 @@ def broker_page(appliance: Appliance) -> str:
 
 def options(browser: Browser, page: str, **arguments: str) -> dict[str, Any]:
     query = "&".join(f"{key}={value}" for key, value in {"size": "250", **arguments}.items())
-    answer = browser.get(f"/api/v1{page}?{query}")
-    assert answer.status == 200, answer.text
-    return {row["key"]: row for row in answer.json()["options"]["rows"]}
+    return {row["key"]: row for row in browser.read(f"{page}?{query}")["options"]["rows"]}
 
 
 def test_list_has_brokers_with_figures_and_name_servers_with_their_brokers(
     appliance: Appliance, admin: Browser
 ) -> None:
-    answer = admin.get("/api/v1/cluster").json()
+    answer = admin.read("/cluster")
     [broker] = answer["brokers"]["rows"]
     assert (broker["address"], broker["role"], broker["writes"], broker["problem"]) == (
         appliance.broker,
@@ -145,11 +143,11 @@ def test_refused_changes_have_their_cause(
 def test_writes_are_stopped_in_the_routes_and_at_the_broker_and_allowed_again(
     appliance: Appliance, admin: Browser, operator: Browser
 ) -> None:
-    [row] = admin.get("/api/v1/cluster").json()["brokers"]["rows"]
+    [row] = admin.read("/cluster")["brokers"]["rows"]
     page = f"/cluster/writes/{row['broker']}"
 
     def state() -> str:
-        return str(operator.get(f"/api/v1{page}").json()["state"])
+        return str(operator.read(page)["state"])
 
     with Admin(appliance.name_server) as sdk:
         sdk.create_topic("Stopped")
