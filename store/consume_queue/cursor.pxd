@@ -13,15 +13,16 @@ cdef class QueueCursor:
     cdef public long long min_position
     cdef public long long position
     cdef public long long limit
+    cdef public long long reserved
     cdef public long long max_physical_offset
     cdef public bint is_changed
     cdef public bint is_used
-    cdef public object file
+    cdef public object window
     cdef object _view
     cdef unsigned char *_entries
-    cdef long long _file_start
+    cdef long long _window_start
 
-    cpdef attach(self, object file)
+    cpdef attach(self, object window, long long limit)
     cpdef detach(self)
     cpdef bint try_put(self, long long physical_offset, int size, long long tags_code, long long queue_offset) except -1
     @cython.locals(at=Py_ssize_t)

@@ -9,7 +9,7 @@ common case; everything else is left to `ConsumeQueueWriter.put`.
 import cython
 
 from headrace.protocol.consume_queue_layout import QUEUE_OFFSET_MAX
-from store.mapped_file import MappedFile
+from store.consume_queue.window import QueueWindow
 
 if not cython.compiled:
     from headrace.protocol.big_endian import address_of, store_i32, store_i64
@@ -22,7 +22,7 @@ if not cython.compiled:
 
 
 class QueueCursor:
-    """Dispatch's state of a queue: its row in the queue table, its bounds, and its current file if it is mapped."""
+    """Dispatch's state of a queue: its row in the queue table, its bounds, and its window if it is mapped."""
 
     def __init__(self, topic: bytes, queue_id: int) -> None:
         self.topic = topic
@@ -34,31 +34,33 @@ class QueueCursor:
         self.min_position = 0
         self.position = 0
         self.limit = 0
+        self.reserved = 0
+        """End of the bytes that are known to be reserved on disk."""
         self.max_physical_offset = -1
         """End of the last record that has an entry."""
         self.is_changed = False
         """The bounds have changed since they were last published."""
         self.is_used = False
         """It was written to since the writer last searched for mappings to release."""
-        self.file: MappedFile | None = None
+        self.window: QueueWindow | None = None
         self._view: memoryview | None = None
-        self._file_start = 0
+        self._window_start = 0
 
-    def attach(self, file: MappedFile) -> None:
-        """Set a writable mapping; the cursor may write there below `limit`."""
-        self.file = file
-        self._view = file.view
+    def attach(self, window: QueueWindow, limit: int) -> None:
+        """Set a mapping; the cursor may write there below `limit`."""
+        self.window = window
+        self._view = window.view
         self._entries = address_of(self._view)
-        self._file_start = file.start_offset
-        self.limit = self.position
+        self._window_start = window.start_offset
+        self.limit = limit
 
     def detach(self) -> None:
-        """Release the mapping and close it."""
-        file = self.file
+        """Release the mapping."""
+        window = self.window
         self.limit = 0
-        self.file = self._view = None
-        if file is not None:
-            file.close()
+        self.window = self._view = None
+        if window is not None:
+            window.close()
 
     def try_put(self, physical_offset: int, size: int, tags_code: int, queue_offset: int) -> bool:
         """Put the entry if it already exists, or is the next one and has room; False: the writer must handle it."""
@@ -71,7 +73,7 @@ class QueueCursor:
 
     def write(self, physical_offset: int, size: int, tags_code: int) -> None:
         """Write an entry at `position`, which must be below `limit`. It is not visible before the row is published."""
-        at = self.position - self._file_start
+        at = self.position - self._window_start
         store_i64(self._entries, at + ENTRY_PHYSICAL_OFFSET_AT, physical_offset)
         store_i32(self._entries, at + ENTRY_RECORD_SIZE_AT, size)
         store_i64(self._entries, at + ENTRY_TAGS_CODE_AT, tags_code)

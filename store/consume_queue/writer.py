@@ -9,10 +9,8 @@ with fillers, and an entry beyond the end is written at the end (docs/storage/fo
 """
 
 import logging
-import mmap
 import os
-import resource
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,15 +20,16 @@ from ipc.queue_table import MAX_QUEUE_OFFSET, MIN_QUEUE_OFFSET, TOPIC_BYTES, Que
 from store.config import StoreConfig
 from store.consume_queue.cursor import QueueCursor
 from store.consume_queue.sparse_file import make_sparse_file, reserve_ahead
-from store.errors import StoreError
+from store.consume_queue.window import QueueWindow
+from store.errors import StoreError, WrongFileLength
 from store.fault_point import fault_point
-from store.mapped_file import MappedFile
 from store.mapped_file_queue import list_starts
 from store.paths import StorePaths, file_name
 
 logger = logging.getLogger(__name__)
 
-_MAPPINGS_MAX = 16_384  # limit: a process may have 65,530 mappings
+_MAPPINGS_LEFT = 8192  # limit: mappings for everything else, such as the CommitLog
+_MAPPINGS_ALLOWED = 65_530  # the kernel's default
 _SIZE_OPTION = "mappedFileSizeConsumeQueue"
 
 
@@ -42,12 +41,12 @@ class ConsumeQueueWriter:
     """All queues of a store. `changed` lists those whose bounds have changed since the last `publish`."""
 
     def __init__(self, paths: StorePaths, config: StoreConfig, table: QueueTableWriter, max_open: int = 0) -> None:
-        """`max_open` bounds the mappings kept; 0: what half of the files that this process may have allow."""
+        """`max_open` bounds the mappings kept; 0: nearly all that a process may have. Further queues are mapped again for each write."""
         self._paths = paths
         self._file_size = config.consume_queue_file_size
         self._table = table
         self._max_open = max_open or _mappings_allowed()
-        self._mapped: deque[QueueCursor] = deque()
+        self._mapped: OrderedDict[QueueCursor, None] = OrderedDict()
         self._queues: dict[tuple[bytes, int], QueueCursor] = {}
         self._dropped: dict[tuple[bytes, int], None] = {}
         self.changed: list[QueueCursor] = []
@@ -274,50 +273,58 @@ class ConsumeQueueWriter:
         cursor.min_position = expected
 
     def _fill(self, cursor: QueueCursor, end: int) -> None:
-        assert cursor.file is not None
+        assert cursor.window is not None
         count = (end - cursor.position) // ENTRY_SIZE
-        at = cursor.position - cursor.file.start_offset
-        cursor.file.view[at : at + count * ENTRY_SIZE] = FILLER * count
+        at = cursor.position - cursor.window.start_offset
+        cursor.window.view[at : at + count * ENTRY_SIZE] = FILLER * count
         cursor.position += count * ENTRY_SIZE
         fault_point("consume_queue.filled")
 
     def _make_room(self, cursor: QueueCursor) -> None:
-        """Maps the file that contains `position`, created if necessary, and reserves part of it."""
+        """Maps the part of the file that contains `position`, created if necessary, and reserves it."""
         start = cursor.position - cursor.position % self._file_size
         path = self._directory(cursor) / file_name(start)
-        if cursor.file is not None and cursor.file.start_offset != start:
-            self._unmap(cursor)
-        if cursor.file is None:
-            self._map(cursor, path, start)
-        file = cursor.file
-        assert file is not None
-        end = reserve_ahead(file.fd, path, cursor.position - start, self._file_size)
-        cursor.limit = start + end - end % ENTRY_SIZE
+        cursor.detach()
+        fd = self._open_file(path)
+        try:
+            if cursor.position + ENTRY_SIZE > cursor.reserved:
+                cursor.reserved = start + reserve_ahead(fd, path, cursor.position - start, self._file_size)
+            end = cursor.reserved - start
+            window = QueueWindow(fd, start, cursor.position - start, end)
+        finally:
+            os.close(fd)
+        cursor.attach(window, start + end - end % ENTRY_SIZE)
+        self._keep(cursor)
 
-    def _map(self, cursor: QueueCursor, path: Path, start: int) -> None:
-        if not path.exists():
+    def _open_file(self, path: Path) -> int:
+        """The file's descriptor. Raises WrongFileLength, StoreFull, OSError."""
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
             make_sparse_file(path, self._file_size)
             fault_point("consume_queue.file_made")
-        file = MappedFile(path, start, self._file_size, writable=True, size_option=_SIZE_OPTION)
-        # Otherwise the first store into a page would read a whole window of zeros into memory: 2 ms per queue, measured on ext4.
-        file.map.madvise(mmap.MADV_RANDOM)
-        cursor.attach(file)
-        self._mapped.append(cursor)
+            return self._open_file(path)
+        length = os.fstat(fd).st_size
+        if length != self._file_size:
+            os.close(fd)
+            raise WrongFileLength(path, length, self._file_size, _SIZE_OPTION)
+        return fd
+
+    def _keep(self, cursor: QueueCursor) -> None:
+        """Releases mappings of other queues if there are too many."""
+        self._mapped[cursor] = None
         cursor.is_used = True
         while len(self._mapped) > self._max_open:
-            oldest = self._mapped.popleft()
-            if oldest.is_used and oldest is not cursor:
+            oldest = next(iter(self._mapped))
+            if oldest.is_used or oldest is cursor:
                 oldest.is_used = False  # a second chance: it has been written to since the last check
-                self._mapped.append(oldest)
-            elif oldest is cursor:
-                self._mapped.append(oldest)
+                self._mapped.move_to_end(oldest)
             else:
-                oldest.detach()
+                self._unmap(oldest)
 
     def _unmap(self, cursor: QueueCursor) -> None:
-        if cursor.file is not None:
-            self._mapped.remove(cursor)
-            cursor.detach()
+        self._mapped.pop(cursor, None)
+        cursor.detach()
 
     def _mark(self, cursor: QueueCursor) -> None:
         if not cursor.is_changed:
@@ -403,10 +410,11 @@ class _OpenFile:
 
 
 def _mappings_allowed() -> int:
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if files == resource.RLIM_INFINITY:
-        return _MAPPINGS_MAX
-    return min(_MAPPINGS_MAX, files // 4)  # a mapping has a descriptor of its own beside the file's
+    try:
+        allowed = int(Path("/proc/sys/vm/max_map_count").read_text("ascii"))
+    except (OSError, ValueError):
+        allowed = _MAPPINGS_ALLOWED
+    return max(allowed - _MAPPINGS_LEFT, _MAPPINGS_LEFT)
 
 
 def _check_name(topic: bytes, queue_id: int) -> None:

@@ -122,7 +122,7 @@ def test_thousands_of_queues_need_few_mappings(queues: Queues) -> None:
     for turn in range(3):
         for queue_id in range(100):
             queues.put(turn, 10 * (100 * turn + queue_id), queue_id=queue_id)
-        assert sum(cursor.file is not None for cursor in writer.queues()) <= 8
+        assert sum(cursor.window is not None for cursor in writer.queues()) <= 8
     assert all(len(queues.read(queue_id=queue_id)) == 3 for queue_id in range(100))
 
 
