@@ -193,8 +193,8 @@ def _dump_queue(path: Path, queue: QueueDirectory) -> Iterator[Line]:
 def open_units(path: Path, queue: QueueDirectory) -> ConsumeQueueExtReader | None:
     """The reader of a queue's extended units; None if it has none."""
     directory = path / "consumequeue_ext" / queue.topic / str(queue.queue_id)
-    first = next(list_files(directory), None)
-    return None if first is None else ConsumeQueueExtReader(directory, len(first.view))
+    files = list_files(directory)
+    return ConsumeQueueExtReader(directory, len(files[0].view)) if files else None
 
 
 def _dump_slots(file: StoredFile, slots: int) -> Iterator[Line]:

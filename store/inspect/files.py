@@ -1,6 +1,6 @@
 """The files of a store as they are on disk, mapped for reading; no setting is needed to find them.
 
-A running appliance may delete a file between its listing and its opening; such a one is skipped.
+A running appliance may delete files between their listing and their opening; what is left is still without gaps.
 """
 
 import mmap
@@ -45,13 +45,17 @@ def commit_log_directory(store: Path) -> Path:
     return store / "commitlog"
 
 
-def list_files(directory: Path) -> Iterator[StoredFile]:
+def list_files(directory: Path) -> list[StoredFile]:
     """The files of a directory of mapped files, in order; names that are no numbers are skipped."""
+    files: list[StoredFile] = []
     for entry in _entries(directory):
         if entry.name.isdecimal() and entry.is_file():
             file = open_file(Path(entry.path))
-            if file is not None:
-                yield file
+            if file is None:
+                files.clear()  # deleted meanwhile, and the oldest are deleted first: those before it are gone, too
+            else:
+                files.append(file)
+    return files
 
 
 def open_file(path: Path) -> StoredFile | None:

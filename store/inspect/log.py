@@ -37,11 +37,11 @@ class InspectedLog:
     def open(self, limit: int | None) -> None:
         """Lists the files."""
         self.limit = limit
-        self._names = [file.name for file in list_files(self._directory)]
-        for file in list_files(self._directory):
-            self.file_size = len(file.view)
-            self.min_offset = self.end = file.start
-            break
+        files = list_files(self._directory)
+        self._names = [file.name for file in files]
+        if files:
+            self.file_size = len(files[0].view)
+            self.min_offset = self.end = files[0].start
 
     def check_files(self) -> Iterator[Finding]:
         """Names, lengths and gaps."""

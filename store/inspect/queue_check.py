@@ -28,7 +28,7 @@ from headrace.protocol.consume_queue_layout import (
 from ipc.queue_table import QueueTable
 from store.deleted_topics import DeletedTopicsUnreadable, read_deleted_topics
 from store.inspect.dump import open_units
-from store.inspect.files import QueueDirectory, StoredFile, list_files, list_queues
+from store.inspect.files import QueueDirectory, list_files, list_queues
 from store.inspect.finding import Finding, Progress
 from store.inspect.log import InspectedLog
 from store.paths import StorePaths
@@ -61,7 +61,7 @@ class InspectedQueue:
     def __init__(self, store: Path, directory: QueueDirectory, published: int | None) -> None:
         self.topic = directory.topic
         self.queue_id = directory.queue_id
-        self._files: list[StoredFile] = list(list_files(directory.path))
+        self._files = list_files(directory.path)
         self._file_size = len(self._files[0].view) if self._files else 0
         self.first = self._files[0].start // ENTRY_SIZE if self._files else 0
         self.end = self._find_end() if published is None else max(published, self.first)

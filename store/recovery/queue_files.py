@@ -18,6 +18,10 @@ from store.paths import StorePaths
 from store.recovery.log_survey import NO_TAIL, QueueTail
 
 _SECTOR_SIZE = 512  # what a disk writes atomically
+_PAGE_SIZE = 4096
+_BLOCK_SIZE = 200 * ENTRY_SIZE  # read at once: nearly a page
+_ZEROS = bytes(1 << 16)
+_BLOCK_ENTRIES = _BLOCK_SIZE // ENTRY_SIZE
 _MULTI_DISPATCH = b"INNER_MULTI_DISPATCH\x01"
 
 
@@ -33,6 +37,8 @@ class QueueFiles:
         self._starts = list_lengths(directory, file_size, "mappedFileSizeConsumeQueue")
         self._fd_start = -1
         self._fd = -1
+        self._block_start = -1
+        self._block = b""
 
     @property
     def key(self) -> bytes:
@@ -56,11 +62,22 @@ class QueueFiles:
 
     def find_tail(self, limit: int | None) -> QueueTail:
         """The prefix of valid entries, of records that end at or before physical offset `limit` if one is given."""
+
+        def is_valid(queue_offset: int) -> bool:
+            physical_offset, size, _ = self._entry(queue_offset)
+            return physical_offset >= 0 and size > 0 and (limit is None or physical_offset + size <= limit)
+
         low, high = self.first_offset, self._end_offset
+        step = _BLOCK_ENTRIES  # most queues are short: a search over the whole file would read twenty holes of it
+        while low + step < high:
+            if not is_valid(low + step):
+                high = low + step
+                break
+            low += step + 1
+            step *= 2
         while low < high:
             middle = (low + high) // 2
-            physical_offset, size, _ = self._entry(middle)
-            if physical_offset >= 0 and size > 0 and (limit is None or physical_offset + size <= limit):
+            if is_valid(middle):
                 low = middle + 1
             else:
                 high = middle
@@ -147,7 +164,8 @@ class QueueFiles:
         self._release()
 
     def _cut_file(self, path: Path, position: int) -> bool:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._block = b""
+        fd = _open(path, os.O_RDWR | os.O_NOFOLLOW)
         try:
             if _is_zero_from(fd, position, self._file_size):
                 return False
@@ -177,16 +195,20 @@ class QueueFiles:
         start = position - position % self._file_size
         if start != self._fd_start:
             self._release()
-            self._fd = os.open(path_of(self.directory, start), os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = _open(path_of(self.directory, start), os.O_RDONLY)
             self._fd_start = start
-        data = os.pread(self._fd, ENTRY_SIZE, position - start)
-        physical_offset, size, tags_code = ENTRY.unpack(data)
+        at = position - start
+        if not self._block_start <= at < self._block_start + len(self._block):
+            self._block_start = at - at % _BLOCK_SIZE
+            self._block = os.pread(self._fd, min(_BLOCK_SIZE, self._file_size - self._block_start), self._block_start)
+        physical_offset, size, tags_code = ENTRY.unpack_from(self._block, at - self._block_start)
         return physical_offset, size, tags_code
 
     def _release(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = self._fd_start = -1
+        self._block = b""
 
 
 def list_queues(paths: StorePaths, file_size: int, beat: Callable[[], None] = lambda: None) -> list[QueueFiles]:
@@ -205,19 +227,27 @@ def list_queues(paths: StorePaths, file_size: int, beat: Callable[[], None] = la
     return queues
 
 
+def _open(path: Path, flags: int) -> int:
+    fd = os.open(path, flags | os.O_CLOEXEC)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # reading ahead would fill memory with the zeros of 50,000 files
+    return fd
+
+
 def _crosses_sectors(position: int) -> bool:
     return position // _SECTOR_SIZE != (position + ENTRY_SIZE - 1) // _SECTOR_SIZE
 
 
 def _is_zero_from(fd: int, position: int, file_size: int) -> bool:
     """Whether a file holds nothing but zeros from there on; holes are not read."""
+    length = _PAGE_SIZE - position % _PAGE_SIZE  # the rest of a page with entries; what follows is a hole or reserved
     while position < file_size:
         try:
             position = os.lseek(fd, position, os.SEEK_DATA)
         except OSError:  # nothing but a hole up to the end
             return True
-        data = os.pread(fd, min(1 << 16, file_size - position), position)
-        if data.strip(b"\0"):
+        data = os.pread(fd, min(length, file_size - position), position)
+        length = len(_ZEROS)
+        if data != _ZEROS[: len(data)]:
             return False
         position += len(data)
     return True

@@ -11,6 +11,7 @@ from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE, FILLER_SIZ
 from ipc.posix import anonymous_segment
 from ipc.queue_table import QueueTable, QueueTableWriter, format_queue_table, size_bytes
 from store.config import StoreConfig
+from store.consume_queue import sparse_file
 from store.consume_queue.writer import ConsumeQueueWriter, QueueNameRefused
 from store.errors import StoreFull
 from store.paths import StorePaths
@@ -124,6 +125,21 @@ def test_thousands_of_queues_need_few_mappings(queues: Queues) -> None:
             queues.put(turn, 10 * (100 * turn + queue_id), queue_id=queue_id)
         assert sum(cursor.window is not None for cursor in writer.queues()) <= 8
     assert all(len(queues.read(queue_id=queue_id)) == 3 for queue_id in range(100))
+
+
+def test_mapped_queues_take_no_descriptors(queues: Queues) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for queue_id in range(100):
+        queues.put(0, 10 * queue_id, queue_id=queue_id)
+    assert sum(cursor.window is not None for cursor in queues.writer.queues()) == 100
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_window_follows_the_position_through_a_file(queues: Queues, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of two and a half entries: each but the first begins in a page that the one before wrote to."""
+    monkeypatch.setattr(sparse_file, "RESERVED_BYTES", 50)
+    queues.put_some(0, 3 * IN_FILE)
+    assert [entry[0] for entry in queues.read()] == [10 * number for number in range(3 * IN_FILE)]
 
 
 def test_restarted_writer_continues_from_the_published_rows(queues: Queues) -> None:

@@ -10,6 +10,7 @@ import pytest
 from headrace.protocol.consume_queue_layout import ENTRY
 from ipc.publish.flush import FlushPublisher
 from store.index.layout import entry_position, slot_position
+from store.inspect import files
 from store.inspect.verify import Finding, Progress, verify
 from store.paths import file_name
 from support import golden
@@ -221,6 +222,21 @@ def write_dispatch_and_delete_for_ever(store: DispatchedStore) -> None:
                     path.unlink()
         while reput.cleaning.is_due:
             reput.cleaning.step()
+
+
+def test_files_deleted_while_they_are_listed_leave_no_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("0", "10", "20", "30"):
+        (tmp_path / name).write_bytes(bytes(10))
+    is_open = files.open_file
+
+    def delete_second_after_first_was_opened(path: Path) -> files.StoredFile | None:
+        found = is_open(path)
+        (tmp_path / "0").unlink(missing_ok=True)
+        (tmp_path / "10").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(files, "open_file", delete_second_after_first_was_opened)
+    assert [file.start for file in files.list_files(tmp_path)] == [20, 30]
 
 
 @pytest.mark.slow
