@@ -61,8 +61,7 @@ def log_in(page: Page, console: RunningConsole, path: str) -> None:
 
 def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page, console: RunningConsole) -> None:
     log_in(page, console, "/")
-    page.keyboard.press("g")
-    page.keyboard.press("d")
+    page.get_by_role("link", name="DLQ", exact=True).click()
     page.get_by_role("link", name="billing").click()
     expect(page.get_by_text("3 dead letters are stored in this period.")).to_be_visible()
     expect(page.get_by_text(PAYLOAD).first).to_be_visible()
@@ -90,8 +89,7 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
 
 def test_way_of_a_message_is_found_by_its_key_as_a_time_line(page: Page, console: RunningConsole) -> None:
     log_in(page, console, "/")
-    page.keyboard.press("g")
-    page.keyboard.press("r")
+    page.get_by_role("link", name="MessageTrace", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Message trace")
     page.get_by_label("or key").fill("order-1")
     page.keyboard.press("Enter")
