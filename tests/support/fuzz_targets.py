@@ -674,8 +674,7 @@ class _Queues:
         if (topic, queue_id) in self.cursors or len(self.cursors) > 40:
             return
         cursor = self.cursors[topic, queue_id] = QueueCursor(topic, queue_id)
-        cursor.attach(_Memory(self.ROOM * ENTRY_SIZE))  # type: ignore[arg-type]
-        cursor.limit = self.ROOM * ENTRY_SIZE
+        cursor.attach(_Memory(self.ROOM * ENTRY_SIZE), self.ROOM * ENTRY_SIZE)  # type: ignore[arg-type]
         cursor.try_put(physical_offset, size, 0, queue_offset)
 
 
@@ -729,9 +728,9 @@ class Walked(_LogTarget):
             elif answer != END:
                 break
         shown = [
-            (key, one.position, one.max_physical_offset, bytes(one.file.view))
+            (key, one.position, one.max_physical_offset, bytes(one.window.view))
             for key, one in queues.cursors.items()
-            if one.file is not None
+            if one.window is not None
         ]
         return steps, walk.records, queues.unusual, shown, [bytes(one) for one in indexes.files]
 
