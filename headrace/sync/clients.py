@@ -144,9 +144,9 @@ class Admin(SyncClient[AsyncAdmin]):
         """Returns the groups that consume a topic: those connected, and those with offsets. Raises RouteNotFound, BrokerError, RemotingError."""
         return self._run(self._client.topic_groups(topic))
 
-    def cluster_info(self) -> ClusterInfo:
-        """Returns all brokers known to the name servers: `broker_addr_table` by broker name, `cluster_addr_table` by cluster. Raises RemotingError, BrokerError."""
-        return self._run(self._client.cluster_info())
+    def cluster_info(self, *, name_server: str | None = None) -> ClusterInfo:
+        """Returns all brokers known to the name servers, or to one: `broker_addr_table` by broker name, `cluster_addr_table` by cluster. Raises RemotingError, BrokerError."""
+        return self._run(self._client.cluster_info(name_server=name_server))
 
     def name_servers(self) -> list[str]:
         """Returns the addresses of the name servers that the client uses, sorted. Asks nobody."""
