@@ -38,7 +38,7 @@ def test_account_is_tried_created_and_checked(appliance: Appliance, page: Page) 
     expect(page.get_by_role("heading", level=1)).to_have_text("ACL")
     page.get_by_role("link", name="New account").click()
     page.get_by_label("Access key").fill("reporting")
-    page.get_by_label("Topics, one name=PERMISSION a line").fill("Orders=SUB\nMail=PUB|SUB")
+    page.get_by_label("Topics, one name=PERMISSION per line").fill("Orders=SUB\nMail=PUB|SUB")
     page.get_by_role("button", name="Try").click()
     expect(page.get_by_role("cell", name="topicPerms: Orders=SUB").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -113,7 +113,7 @@ def openapi(declared: Sequence[Route], base_path: str) -> dict[str, Any]:
         "components": {
             "schemas": {**components, **_SCHEMAS},
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "A token of the page API tokens."}
+                "token": {"type": "http", "scheme": "bearer", "description": "A token from the API tokens page."}
             },
         },
     }

@@ -40,7 +40,7 @@ class ChartPages:
 
     def routes(self) -> list[Route]:
         """What it serves."""
-        return [Query("/charts", self.show, "Show series of the history.", section="Dashboard")]
+        return [Query("/charts", self.show, "Show recorded time series.", section="Dashboard")]
 
     async def show(self, visit: Visit) -> View:
         """The series that the address names, separated by commas."""

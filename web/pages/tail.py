@@ -121,7 +121,7 @@ class TailPages:
     def _place(self, user: str) -> Iterator[None]:
         if self._open[user] >= MOST_PER_USER or self._open.total() >= MOST:
             raise TooOften(
-                f"{self._open[user]} live tails of {user} and {self._open.total()} in all are open",
+                f"{self._open[user]} live tails of {user} and {self._open.total()} in total are open",
                 f"Close one of them: a user may open {MOST_PER_USER}, all users {MOST}.",
             )
         self._open[user] += 1

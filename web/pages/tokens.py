@@ -57,7 +57,7 @@ class TokenPages:
         """What it serves."""
         viewer = Access.VIEWER
         return [
-            Query("/tokens", self.list_tokens, "List one's own API tokens; administrators see all.", menu=_MENU),
+            Query("/tokens", self.list_tokens, "List your API tokens; administrators see all tokens.", menu=_MENU),
             Query("/tokens/<token:str>", self.show, "Show an API token.", section=_MENU),
             Change(
                 "/tokens",
@@ -92,7 +92,9 @@ class TokenPages:
             raise Refused("a token cannot create tokens", "Log in with a browser.")
         access = Access[form.role.upper()]
         if access > visit.access:
-            raise Refused(f"{visit.user} is {visit.access.name.lower()}; a token cannot have the role {form.role}")
+            raise Refused(
+                f"{visit.user} has the role {visit.access.name.lower()}; a token cannot have the role {form.role}"
+            )
         secret = self._tokens.create(visit.user, form.name, access, form.days)
         return Outcome(
             "The token {name} was created. Copy it now, it is not shown again: {token}",

@@ -38,7 +38,7 @@ class Visitors:
             token = self.tokens.find(bearer)
             if token is None:
                 raise NotLoggedIn(
-                    "the token is invalid, was revoked or has expired", "Create one on the page API tokens."
+                    "the token is invalid, was revoked or has expired", "Create one on the API tokens page."
                 )
             return Visit(token.user, token.access, address, path, arguments, is_local, token.name)
         session = self.sessions.find(self.token(request))

@@ -217,5 +217,5 @@ def test_consumption_is_paused_at_all_brokers_at_some_or_at_none() -> None:
     enabled, paused = SubscriptionGroupConfig("g"), SubscriptionGroupConfig("g", consume_enable=False)
     assert consumption_of({}) is None
     assert consumption_of({"a": enabled, "b": enabled}) == "enabled"
-    assert consumption_of({"a": enabled, "b": paused}) == "paused at some brokers"
+    assert consumption_of({"a": enabled, "b": paused}) == "paused on some brokers"
     assert consumption_of({"a": paused}) == "paused"

@@ -72,8 +72,8 @@ _TRIAL_COLUMNS: Final[tuple[Column[TrialRow], ...]] = (
     Column("action", "Action"),
     Column("now", "Allowed now", Kind.YES_NO),
     Column("rule_now", "Rule now"),
-    Column("then", "Allowed then", Kind.YES_NO),
-    Column("rule_then", "Rule then"),
+    Column("then", "Allowed after the change", Kind.YES_NO),
+    Column("rule_then", "Rule after the change"),
     Column("changes", "Changes", Kind.YES_NO),
 )
 
@@ -153,11 +153,11 @@ class AccountPage:
                 broker=address,
             )
         values: dict[str, Any] = {"account": form.access_key, "count": len(targets)}
-        message = "The account {account} was saved at {count} brokers."
+        message = "The account {account} was saved on {count} brokers."
         if is_made:
             values["secret"] = secret
         return Outcome(
-            "The account {account} was created at {count} brokers. Its secret key is shown only now: {secret}"
+            "The account {account} was created on {count} brokers. Its secret key is shown only now: {secret}"
             if is_made
             else message,
             values,
@@ -185,7 +185,7 @@ class AccountPage:
         for broker in having:
             await self._reads.cluster.admin.delete_account(access_key, broker=targets[broker])
         return Outcome(
-            "The account {account} was deleted at {count} brokers.",
+            "The account {account} was deleted on {count} brokers.",
             {"account": access_key, "count": len(having)},
             "/acl",
             before={broker: _shown(found) for broker, found in before.items() if found is not None},
@@ -251,7 +251,7 @@ def _trial(
 ) -> list[TrialRow]:
     """Each topic and group that the old or the new rules name, any other one, and the one that is asked for."""
     if len(access_key) < 7:
-        raise Invalid(f"the access key {access_key!r} has less than 7 characters", "Choose a longer one.")
+        raise Invalid(f"the access key {access_key!r} has fewer than 7 characters", "Choose a longer one.")
     named: dict[str, None] = {asked: None} if asked else {}
     for account in (present, then):
         if account is not None:

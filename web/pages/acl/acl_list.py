@@ -64,9 +64,9 @@ def _account_columns(*, is_editor: bool) -> tuple[Column[AccountRow], ...]:
         Column("default_group", "Default for groups"),
         Column("topics", "Topics", Kind.LIST),
         Column("groups", "Groups", Kind.LIST),
-        Column("white_address", "White address", help="Requests from there are not checked."),
+        Column("white_address", "White address", help="Requests from these addresses are not checked."),
         Column("brokers", "Brokers", Kind.LIST),
-        Column("differs", "Differs", Kind.YES_NO, help="Whether the brokers do not have the same account."),
+        Column("differs", "Differs", Kind.YES_NO, help="Whether the account differs between brokers."),
     )
 
 
@@ -76,7 +76,9 @@ _BROKER_COLUMNS: Final[tuple[Column[AclBrokerRow], ...]] = (
     Column("state", "State", Kind.WORD),
     Column("version", "Version", Kind.NUMBER, help="How often the accounts were changed by requests."),
     Column("changed", "Last change", Kind.TIME),
-    Column("white_addresses", "Global white addresses", Kind.LIST, help="Requests from there are not checked."),
+    Column(
+        "white_addresses", "Global white addresses", Kind.LIST, help="Requests from these addresses are not checked."
+    ),
     Column("files", "Files", Kind.LIST),
     Column("problem", "Problem", is_shown_if_any=True),
 )

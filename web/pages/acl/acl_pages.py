@@ -25,8 +25,10 @@ class AclPages:
         return [
             Query("/acl", self._list.show, "List the accounts and white addresses.", menu=_MENU, shortcut="k"),
             Query("/acl/check", self._check.show, "Show who may do something, and why.", section=_MENU),
-            Query("/acl/new", self._account.show_new, "Try the rules of a new account.", Access.ADMIN, section=_MENU),
-            Query(account, self._account.show, "Try new rules of an account.", Access.ADMIN, section=_MENU),
+            Query(
+                "/acl/new", self._account.show_new, "Preview the rules of a new account.", Access.ADMIN, section=_MENU
+            ),
+            Query(account, self._account.show, "Preview new rules of an account.", Access.ADMIN, section=_MENU),
             Change(
                 "/acl/accounts",
                 AccountForm,

@@ -31,7 +31,7 @@ class ClusterPages:
         writes = "/cluster/writes/<broker:str>"
         return [
             Query("/cluster", self._list.show, "List the brokers and name servers.", menu=_MENU, shortcut="b"),
-            Query(broker, self._broker.show, "Show a broker's figures and configuration.", section=_MENU),
+            Query(broker, self._broker.show, "Show a broker's statistics and configuration.", section=_MENU),
             Query(name_server, self._name_server.show, "Show a name server's configuration.", section=_MENU),
             Query(writes, self._writes.show, "Show whether a broker accepts messages.", section=_MENU),
             Change(

@@ -66,7 +66,7 @@ class ResendForm(msgspec.Struct, frozen=True):
     """Offset message ids."""
     to: Target = "group"
     again: bool = False
-    """Also those that were sent again before."""
+    """Includes those that were already resent."""
 
 
 class ResendAllForm(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ _GROUP_COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
 _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
     Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
     Column("offset_id", "Choose", Kind.CHOICE),
-    Column("stored_at", "Given up", Kind.TIME, help="When the group gave the message up."),
+    Column("stored_at", "Given up", Kind.TIME, help="When the message became a dead letter."),
     Column("original_topic", "Original topic", link=lambda row: path_of("topics", row.original_topic)),
     Column(
         "original_id",
@@ -133,10 +133,8 @@ class DeadLetterPages:
                 "dead-letter.resend-all",
                 "Start to send all dead letters of a range again.",
             ),
-            Query(f"{group}/progress", self.progress, "Show how many dead letters were sent again.", section=MENU),
-            Change(
-                f"{group}/cancel", CancelForm, self.cancel, "dead-letter.cancel", "Stop sending dead letters again."
-            ),
+            Query(f"{group}/progress", self.progress, "Show the progress of a resend.", section=MENU),
+            Change(f"{group}/cancel", CancelForm, self.cancel, "dead-letter.cancel", "Cancel a resend."),
         ]
 
     # ---- queries

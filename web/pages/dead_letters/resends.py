@@ -17,7 +17,7 @@ from web.pages.messages.copies import copy_for_group, copy_for_topic
 from web.routes import Visit
 
 Target = Literal["group", "topic"]
-"""Who gets the copy: the group that gave the message up, or all groups of its original topic."""
+"""Who gets the copy: the group that failed to consume the message, or all groups of its original topic."""
 
 _NOT_STORED: Final = (MessageInvalid, RouteNotFound, BrokerNotFound, NoNameServer, BrokerError)
 _MOST_RUNS: Final = 1_000  # limit: groups whose last run is remembered

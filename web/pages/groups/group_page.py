@@ -320,7 +320,7 @@ def consumption_of(settings: Settings) -> str | None:
     if not settings:
         return None
     enabled = {config.consume_enable for config in settings.values()}
-    return "paused at some brokers" if len(enabled) > 1 else "enabled" if True in enabled else "paused"
+    return "paused on some brokers" if len(enabled) > 1 else "enabled" if True in enabled else "paused"
 
 
 def _summary(connection: ConsumerConnection, stats: ConsumeStats, queues: Sequence[QueueRow]) -> dict[str, Any]:
@@ -391,7 +391,7 @@ _SETTINGS_COLUMNS: Final[tuple[Column[SettingsRow], ...]] = (
     Column("broker", "Broker"),
     Column("is_enabled", "Enabled", Kind.YES_NO, help="Whether the group may consume."),
     Column("may_broadcast", "Broadcasting allowed", Kind.YES_NO),
-    Column("starts_at_first", "Start from the first message allowed", Kind.YES_NO),
+    Column("starts_at_first", "Starting from the first message allowed", Kind.YES_NO),
     Column("retries", "Retries", Kind.NUMBER, help="How often a message is retried before it becomes a dead letter."),
     Column("retry_queues", "Retry queues", Kind.NUMBER),
     Column("broker_id", "Broker id", Kind.NUMBER, help="The broker that members read from; 0 is the master."),

@@ -85,9 +85,9 @@ class GroupSettings:
         for address, config in before.items():
             await self._reads.cluster.admin.update_group(replace(config, consume_enable=is_enabled), broker=address)
         return Outcome(
-            "Consumption was resumed at {count} brokers."
+            "Consumption was resumed on {count} brokers."
             if is_enabled
-            else "Consumption was paused at {count} brokers.",
+            else "Consumption was paused on {count} brokers.",
             {"count": len(before)},
             path_of("groups", group),
             before={address: {"consume_enable": config.consume_enable} for address, config in before.items()},
@@ -114,10 +114,10 @@ class GroupSettings:
         """The group's settings by the address of the broker. Raises NotFound, QueryFailed."""
         settings, problems = await self._reads.settings()
         if problems:
-            raise Invalid("; ".join(problems), "Nothing was changed: settings must be the same at all brokers.")
+            raise Invalid("; ".join(problems), "Nothing was changed: settings must be the same on all brokers.")
         own = settings.get(group)
         if own is None:
-            raise NotFound(f"no broker has settings of the consumer group {group}")
+            raise NotFound(f"no broker has settings for the consumer group {group}")
         masters = await self._reads.cluster.read(("masters",), lambda admin: admin.masters())
         return {masters[broker]: config for broker, config in own.items() if broker in masters}
 

@@ -128,14 +128,14 @@ class Resets:
                 if reset.queue is None or (one.queue.broker_name, one.queue.queue_id) == (reset.broker, reset.queue)
             ]
             if not chosen:
-                raise Invalid(f"the topic {reset.topic} has no queue {reset.queue} at the broker {reset.broker}")
+                raise Invalid(f"the topic {reset.topic} has no queue {reset.queue} on the broker {reset.broker}")
             return [_moved(one, reset.offset) for one in chosen]
         if not reset.source or reset.source == group:
             raise Invalid("the other group is missing", "Enter the group whose offsets are to be copied.")
         offsets = {one.queue: one.stored_offset for one in await preview(reset.source, LATEST)}
         copied = [(one, offset) for one in now if (offset := offsets.get(one.queue)) is not None]
         if not copied:
-            raise Invalid(f"the group {reset.source} has no offsets of the topic {reset.topic}")
+            raise Invalid(f"the group {reset.source} has no offsets for the topic {reset.topic}")
         return [_moved(one, offset) for one, offset in copied]
 
     async def run(self, visit: Visit, reset: Reset) -> Outcome:

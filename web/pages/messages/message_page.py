@@ -123,7 +123,7 @@ class MessagePage:
         except MessageInvalid as error:
             raise Invalid(str(error)) from error
         return Outcome(
-            "The copy {id} was sent to the topic {topic}. This is its page.",
+            "The copy {id} was sent to the topic {topic}. This page shows the copy.",
             {"id": result.message_id, "topic": copy.topic},
             message_path(result.offset_message_id, copy.topic),
             before={"topic": message.topic, "message_id": message.message_id},
