@@ -195,7 +195,7 @@ def _acl_files(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
     if rules.white_addresses:
         yield SecurityFinding(
             f"{len(rules.white_addresses)} global white address{'es' if len(rules.white_addresses) > 1 else ''}:"
-            " requests from there need no account",
+            " requests from matching addresses need no account",
             "remove globalWhiteRemoteAddresses, or make sure that only administrators use these addresses",
         )
     for account in rules.accounts.values():

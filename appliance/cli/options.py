@@ -23,7 +23,7 @@ timeout_option = click.option(
 """How long a command waits for the supervisor."""
 
 broker_conf_option = click.option(
-    "-c", "broker_conf", metavar="FILE", help="RocketMQ's configuration file of the broker (broker.conf)."
+    "-c", "broker_conf", metavar="FILE", help="RocketMQ's broker configuration file (broker.conf)."
 )
 appliance_toml_option = click.option(
     "--config", "appliance_toml", metavar="FILE", help="Configuration file of the appliance (appliance.toml)."

@@ -113,7 +113,7 @@ def test_files_that_exist_keep_their_other_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--host", "127.0.0.1"), "standard input is no terminal"),
+        (("--host", "127.0.0.1"), "standard input is not a terminal"),
         (("--yes", "--memory", "64"), "Headrace needs at least 512 MB"),
         (("--yes", "--admin", "me"), "at least 7 characters"),
         (("--yes", "--admin", "opera\ntor=1"), "access key"),

@@ -106,7 +106,7 @@ def test_log_names_the_client_whose_request_crashed_the_broker(tmp_path: Path) -
             culprit, bystander = client.getsockname()[1], idle.getsockname()[1]
         appliance.wait_restarted("broker")
         assert re.search(
-            rf"role died role=broker how='killed by SIGKILL' lived_ms=\d+ client=127\.0\.0\.1:{culprit}\n",
+            rf"role died role=broker how='killed by SIGKILL' uptime_ms=\d+ client=127\.0\.0\.1:{culprit}\n",
             appliance.log,
         )
         assert f":{bystander}" not in appliance.log
@@ -114,7 +114,7 @@ def test_log_names_the_client_whose_request_crashed_the_broker(tmp_path: Path) -
             sender.send(2)
         os.kill(appliance.pid_of("broker"), signal.SIGKILL)
         appliance.wait_restarted("broker", 2)
-        assert re.search(r"role died role=broker how='killed by SIGKILL' lived_ms=\d+\n", appliance.log)
+        assert re.search(r"role died role=broker how='killed by SIGKILL' uptime_ms=\d+\n", appliance.log)
         assert appliance.stop() == 0
 
 

@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 @click.command("setup", short_help="Ask five questions and write a configuration.")
 @click.option("--host", metavar="ADDRESS", help="Address to listen on, which clients can reach.  [default: 127.0.0.1]")
 @click.option("--data", metavar="DIR", help="Data folder.  [default: $HEADRACE_DATA, or ./data]")
-@click.option("--memory", "memory_mb", type=int, metavar="MB", help="Memory of the machine.  [default: what it has]")
+@click.option("--memory", "memory_mb", type=int, metavar="MB", help="Memory of the machine.  [default: detected]")
 @click.option("--tls/--no-tls", default=None, help="Create certificates and offer TLS.  [default: no]")
 @click.option(
-    "--admin", metavar="NAME", help="Check accounts, and create this one; empty: no accounts.  [default: empty]"
+    "--admin",
+    metavar="NAME",
+    help="Enable access control and create this administrator; empty: no access control.  [default: empty]",
 )
 @click.option(
     "--folder",
     metavar="DIR",
-    help="Folder of the configuration.  [default: /etc/headrace, or ./conf without a package]",
+    help="Folder of the configuration.  [default: /etc/headrace, or ./conf if not installed as a package]",
 )
-@click.option("--yes", is_flag=True, help="Do not ask: use the defaults for what is not given.")
+@click.option("--yes", is_flag=True, help="Do not ask: use the defaults of omitted options.")
 def command(
     host: str | None,
     data: str | None,
@@ -38,7 +40,7 @@ def command(
 ) -> None:
     """Ask for address, data folder, memory, TLS and an administrator's account, and write appliance.toml, broker.conf and namesrv.conf.
 
-    Files that exist keep all lines that are not about these answers. Nothing is started: the next commands are printed.
+    In existing files, only the lines that these answers set are changed. Starts nothing; prints the commands to run next.
     """
     from appliance.setup_files import (  # noqa: PLC0415  slow to import
         SERVICE_CONFIGURATION,
@@ -51,7 +53,7 @@ def command(
     target = Path(folder) if folder else SERVICE_CONFIGURATION if is_packaged else Path("conf")
     given = (host, data, memory_mb, tls, admin)
     if not yes and None in given and not sys.stdin.isatty():
-        raise ApplianceError("standard input is no terminal: give all five answers as flags, or --yes for the defaults")
+        raise ApplianceError("standard input is not a terminal: pass all five options, or --yes for the defaults")
     ask = _Questions(is_silent=yes)
     answers = Answers(
         host=ask.text(host, "Address to listen on, which clients can reach", "127.0.0.1"),

@@ -11,9 +11,9 @@ from appliance.cli.supervisor_client import ask_supervisor
 @data_option
 @timeout_option
 def command(role: str, data: str, timeout_s: float) -> None:
-    """Start ROLE of a running appliance after it was stopped. Returns when it is running.
+    """Start a stopped ROLE of a running appliance. Returns when ROLE is running.
 
-    With several brokers, ROLE is BROKER/ROLE or the name of a broker. To start an appliance, use `headrace run`.
+    With several brokers, ROLE is BROKER/ROLE or a broker name. To start an appliance, use `headrace run`.
     """
     answer = ask_supervisor(data, {"command": "start", "role": role}, timeout_s)
     print(f"{role} is running" + (f", pid {answer['pid']}" if "pid" in answer else ""))

@@ -29,7 +29,7 @@ def command(
     home: str | None,
     plain_file: str,
 ) -> int:
-    """Show whether ACCOUNT (an access key) may do ACTION with RESOURCE, and the rule that decides.
+    """Show whether ACCOUNT (an access key) may perform ACTION on RESOURCE, and the rule that decides.
 
     RESOURCE is a topic, or group:NAME for a consumer group. ACTION is pub (send), sub (consume) or admin (change topics, groups
     and configuration; without RESOURCE). The files are read as they are now; no broker needs to be running. Signatures are not

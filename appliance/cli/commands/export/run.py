@@ -132,8 +132,8 @@ def command(
     Apache RocketMQ, whether or not a broker is using it. It is never modified. TARGET is a folder or URL; for Iceberg
     also CATALOG_URI#NAMESPACE.TABLE.
 
-    After a crash, run the same command again. Only one run at a time may write to a target: a second one names the first
-    and exits.
+    After a crash, run the same command again. Only one run at a time may write to a target: a second run
+    reports the first one and exits.
     """
     if not 0 < len(quote(broker_name)) <= _LONGEST_NAME:
         raise click.BadParameter(f"expected 1 to {_LONGEST_NAME} characters (URL-encoded)", param_hint="--broker")
