@@ -332,7 +332,7 @@ def make_plan(request: ExportRequest, source: Source, workers: int, known_end: i
         if start < first:
             raise SourceError(
                 f"{source.commit_log} starts at {first}, but it was exported only up to {start}: the records in between were "
-                "deleted; export to another target, or continue after the gap with another broker name"
+                "deleted; export to another target, or continue after the gap with another --broker name"
             )
     if request.to_offset is not None:
         end = min(end, max(start, source.find_record_from(request.to_offset, end)))

@@ -26,7 +26,7 @@ from spark_exporter.running.held_segments import FOLDER
 CLEANING_LEVEL: Final = 0.75
 """Disk usage above which brokers delete files before their retention time expires (diskMaxUsedSpaceRatio)."""
 
-TOO_FULL: Final = "the disk is above its cleaning level: segments are no longer held against retention"
+TOO_FULL: Final = "the disk is above its cleaning level: segments are no longer protected from deletion"
 
 _OWNER: Final = "owner"
 
@@ -59,7 +59,7 @@ class SegmentHold:
                 os.link(path, links[path])
         except OSError as error:
             self.release()
-            self.problem = f"segments are not held against retention: {error.strerror}"
+            self.problem = f"segments are not protected from deletion: {error.strerror}"
             return list(ranges)
         return [
             replace(each, segment=replace(each.segment, held_path=str(links[each.segment.path]))) for each in ranges

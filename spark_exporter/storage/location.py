@@ -155,7 +155,7 @@ class Location:
                     return True
         except FileNotFoundError:
             raise TargetError(
-                f"cannot create folder {self.uri}: not possible on this file system; check the path"
+                f"cannot create folder {self.uri}: this file system does not allow it; check the path"
             ) from None
         return self.read(name) == data
 
@@ -308,5 +308,5 @@ def open_lock(location: Location, name: str) -> IO[Any]:
             return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+", encoding="utf-8")
     except FileNotFoundError:  # the folder did not exist and cannot be created on this file system
         raise TargetError(
-            f"cannot create folder {location.uri}: not possible on this file system; check the path"
+            f"cannot create folder {location.uri}: this file system does not allow it; check the path"
         ) from None

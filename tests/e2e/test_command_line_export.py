@@ -312,7 +312,7 @@ def test_source_file_deleted_during_export_is_named_unless_it_is_held(tmp_path: 
     assert (code, lines) == (
         1,
         [
-            "headrace: segments are not held against retention: Not a directory",
+            "headrace: segments are not protected from deletion: Not a directory",
             (
                 f"headrace: {last} was deleted before it was read; run this again, and if the broker deleted the file, "
                 "increase its fileReservedTime"

@@ -1,4 +1,4 @@
-"""`headrace status` while an export holds segments of the appliance's store against retention."""
+"""`headrace status` while an export protects segments of the appliance's store from deletion."""
 
 import os
 from pathlib import Path

@@ -473,7 +473,7 @@ def test_export_continues_with_a_warning_if_segments_cannot_be_held(
 
     monkeypatch.setattr(os, "link", refuse)
     summary = export(log.root, tmp_path / "target")
-    assert (summary.rows, summary.notes) == (3, ["segments are not held against retention: Permission denied"])
+    assert (summary.rows, summary.notes) == (3, ["segments are not protected from deletion: Permission denied"])
 
 
 def test_no_segments_are_held_above_the_cleaning_level_and_one_warning_is_logged(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_reading_a_missing_target_creates_nothing(tmp_path: Path) -> None:
 
 def test_path_that_cannot_be_a_folder_is_refused_as_target(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
-    with pytest.raises(TargetError, match="cannot create folder /proc/lake: not possible"):
+    with pytest.raises(TargetError, match="cannot create folder /proc/lake: this file system"):
         export(log.root, "/proc/lake")
 
 
