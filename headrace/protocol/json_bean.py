@@ -185,7 +185,7 @@ def _read_whole(value: Any) -> int:
         raise _Misfit(f"expected a whole number, not {_shown(value)}")
     number = int(value)
     if not -(1 << 63) <= number < 1 << 63:
-        raise _Misfit(f"expected a number of 64 bits, not {_shown(value)}")
+        raise _Misfit(f"expected a 64-bit integer, not {_shown(value)}")
     return number
 
 

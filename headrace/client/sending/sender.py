@@ -225,7 +225,7 @@ class Sender:
         finally:
             finding.cancel()
         raise RequestTimeout(
-            f"no name server returned a route of {topic} within {budget_ms} ms", timeout=budget_ms / 1000
+            f"no name server returned a route for {topic} within {budget_ms} ms", timeout=budget_ms / 1000
         )
 
     def _choose(self, turn: QueueTurn, last_broker: str | None) -> MessageQueue:

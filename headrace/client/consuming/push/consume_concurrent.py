@@ -279,7 +279,7 @@ class ConcurrentService:
             self._all_back = self._loop.create_future()
             await asyncio.wait([self._all_back], timeout=timeout_s)
         if self._outstanding:
-            logger.warning("handlers still running after %g s count=%d", timeout_s, self._outstanding)
+            logger.warning("handlers still running waited_s=%g count=%d", timeout_s, self._outstanding)
         if self._returning:
             await asyncio.wait(self._returning, timeout=max(1.0, end - self._loop.time()))
 

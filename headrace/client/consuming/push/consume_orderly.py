@@ -255,7 +255,7 @@ class OrderlyService:
         if self._tasks:
             _, late = await asyncio.wait(list(self._tasks), timeout=timeout_s)
             if late:
-                logger.warning("handlers still running after %g s queues=%d", timeout_s, len(late))
+                logger.warning("handlers still running waited_s=%g queues=%d", timeout_s, len(late))
 
     async def close(self) -> None:
         """Stops the workers; cancels running coroutines."""
