@@ -85,7 +85,7 @@ class LostMessages:
                 try:
                     await self.count()
                 except Exception:  # the outermost loop of the count; the housekeeper continues without an answer
-                    logger.exception("lost message count failed, will retry")
+                    logger.exception("counting lost messages failed, will retry")
             await asyncio.sleep(_LOOK_S)
 
     async def count(self) -> None:

@@ -81,6 +81,6 @@ def _clean(context: RoleContext, dispatcher: Dispatcher) -> None:
     try:
         dispatcher.cleaning.step()
     except (OSError, StoreError) as error:
-        logger.error("cleaning failed, will retry error=%r", str(error))
+        logger.error("queue and index cleanup failed, will retry error=%r", str(error))
         context.nap(_RETRY_MS)
     context.beat()

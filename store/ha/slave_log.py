@@ -149,7 +149,7 @@ class SlaveLog:
         """Where the log continues behind the damage at `offset`; -1 while the master has not sent that much."""
         if self._damaged_offset != offset:
             self._damaged_offset = self._searched_offset = offset
-            logger.error("damaged record copied from the master physical_offset=%d error=%r", offset, reason)
+            logger.error("corrupt record copied from the master physical_offset=%d error=%r", offset, reason)
         # A record that was incomplete at the last check may begin before the bytes copied then.
         longest = self._config.effective_max_message_size + RECORD_MARGIN
         start = max(offset + 1, self._searched_offset - longest) - file.start_offset
