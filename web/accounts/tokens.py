@@ -45,7 +45,7 @@ class Tokens:
     def create(self, user: str, name: str, access: Access, days: int) -> str:
         """Creates a token that is valid for some days; returns it, and stores only its hash. Raises Invalid."""
         if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-            raise Invalid(f"the name of the token is not a text of 1 to {_LONGEST_NAME} characters")
+            raise Invalid(f"the token name must have 1 to {_LONGEST_NAME} printable characters")
         if not 1 <= days <= MOST_DAYS:
             raise Invalid(f"days={days} is not a number from 1 to {MOST_DAYS}")
         now_ms = self._now_ms()

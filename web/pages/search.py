@@ -81,7 +81,9 @@ class SearchPages:
         """What contains the text `q`. `keys=yes` looks for it as a message key even if something else has it."""
         text = visit.arguments.get("q", "").strip()
         if len(text) > _MOST_TEXT:
-            raise Invalid(f"the text has {len(text)} characters", f"Search for at most {_MOST_TEXT} characters.")
+            raise Invalid(
+                f"the search text has {len(text)} characters", f"Shorten it to at most {_MOST_TEXT} characters."
+            )
         data: dict[str, Any] = {"q": text, "are_keys_searched": False}
         if not text:
             return View("Search", "search.html", data)

@@ -231,7 +231,7 @@ def _account(access_key: str, rules: Rules) -> PlainAccessConfig:
     """The account with these rules. Raises Invalid for an entry that a request cannot carry."""
     for line in (rules.topics + "\n" + rules.groups).splitlines():
         if "," in line:
-            raise Invalid(f"{line[:200]!r} has a comma", "Write one entry in each line.")
+            raise Invalid(f"{line[:200]!r} contains a comma", "Write one entry per line.")
         if line.strip() and line.partition("=")[2].strip() not in {"DENY", "PUB", "SUB", "PUB|SUB", "SUB|PUB"}:
             raise Invalid(f"{line[:200]!r} is not an entry such as Orders=PUB|SUB", "Use DENY, PUB, SUB or PUB|SUB.")
     return PlainAccessConfig(

@@ -119,7 +119,7 @@ class AclList:
         for address in addresses:
             # The list of a request is separated by commas; only `{…}` may have some, and brokers split them too.
             if "," in address:
-                raise Invalid(f"{address[:200]!r} has a comma", "Write one address or pattern in each line.")
+                raise Invalid(f"{address[:200]!r} contains a comma", "Write one address or pattern per line.")
         Decisions([], addresses)
         self._reads.cluster.forget()
         targets = await self._reads.targets(form.broker)

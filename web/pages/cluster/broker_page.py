@@ -103,7 +103,7 @@ def outcome_of(
     if not is_same(reported, form.value):
         raise QueryFailed(
             f"the server {address} accepted the request but {key} is {shown_value(key, reported)!r}",
-            "The key is unknown to it, or the value has the wrong type.",
+            "The server does not support this key, or the value has the wrong type.",
         )
     return Outcome(
         "{key} of {address} is now {value}.",

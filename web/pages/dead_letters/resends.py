@@ -95,7 +95,7 @@ class Resends:
         last = self._runs.get(group)
         if last is not None and last.state == "running":
             raise Invalid(
-                f"dead letters of {group} are already being resent", "Wait until it has finished, or cancel it."
+                f"dead letters of {group} are already being resent", "Wait until the resend has finished, or cancel it."
             )
         run = Run(group, visit.user, to, sum(one.end - one.begin for one in ranges), rate, _now_ms())
         self._runs.pop(group, None)
