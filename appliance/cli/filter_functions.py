@@ -23,7 +23,7 @@ def folder_of(data: str, broker: str | None) -> FunctionFolder:
     config = store_of(data, broker) / "config"
     if not config.is_dir():
         raise ApplianceError(
-            f"{config.parent.parent}: no appliance has run in this folder; give its data folder with --data DIR"
+            f"{config.parent.parent}: no appliance has run in this folder; specify the appliance's data folder with --data DIR"
         )
     return FunctionFolder(config / FOLDER)
 

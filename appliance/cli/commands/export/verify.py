@@ -25,7 +25,7 @@ from appliance.cli.progress import ProgressLine
 def command(source: str, target: str, broker_name: str) -> int:
     """Decode the log at SOURCE again, read TARGET as a normal reader does, and compare counts and checksums of each range.
 
-    Exit codes: 0 TARGET matches; 1 it differs or has orphaned files, that is files of no commit (one line for each). Ranges
+    Exit codes: 0 TARGET matches; 1 it differs or has orphaned files (files that belong to no commit), one per line. Ranges
     that are no longer in the log are only counted.
     """
     with exporter_errors(), ProgressLine() as line:
