@@ -90,7 +90,7 @@ class FindingBoard:
             self._published = shown
             left_out = self._publish(shown)
             if left_out:
-                logger.warning("consumer problems omitted, page is full omitted=%d", left_out)
+                logger.warning("consumer problems omitted, shared-memory page is full omitted=%d", left_out)
 
 
 def make_finding_board(settings: Settings, tables: Tables, page: FindingsPage, lost: LostMessages) -> FindingBoard:

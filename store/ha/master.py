@@ -156,7 +156,7 @@ class SlaveLink(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The slave has disconnected, or was disconnected."""
         logger.info(
-            "slave disconnected slave=%s acknowledged=%d reason=%s", self._name, self.acknowledged, exc or "closed"
+            "slave disconnected slave=%s acknowledged=%d reason=%r", self._name, self.acknowledged, str(exc or "closed")
         )
         self._transport = None
         self._master.remove(self)
@@ -264,5 +264,5 @@ class SlaveLink(asyncio.Protocol):
     def close(self, reason: str) -> None:
         """Closes the connection."""
         if self._transport is not None and not self._transport.is_closing():
-            logger.info("connection to slave closed slave=%s reason=%s", self._name, reason)
+            logger.info("connection to slave closed slave=%s reason=%r", self._name, reason)
             self._transport.close()
