@@ -12,4 +12,4 @@ LEAST_LIMIT: Final = 64 << 20  # limit: room for a few of the largest frames (16
 def check_limit(limit: int, name: str) -> None:
     """Raises ValueError, which names the option, if the limit leaves no room for the largest frames."""
     if limit < LEAST_LIMIT:
-        raise ValueError(f"{name}={limit}: expected at least {LEAST_LIMIT} bytes, room for a few frames of 16 MiB")
+        raise ValueError(f"{name}={limit}: expected at least {LEAST_LIMIT} bytes, enough for a few 16 MiB frames")
