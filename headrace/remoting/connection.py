@@ -380,7 +380,7 @@ class Connection:
     def _answer_for(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
         if isinstance(error, (RemoteProtocolError, LocalProtocolError)):
             # The peer's mistake, such as a missing field: it is reported in the answer, and needs no warning in our log.
-            logger.debug("request refused remote=%s code=%d reason=%s", self.remote, command.code, error)
+            logger.debug("request refused remote=%s code=%d reason=%r", self.remote, command.code, str(error))
         else:
             self._endpoint.handler_errors += 1
             self._endpoint.faults.failed(self.remote, command.code, error)
