@@ -2,7 +2,7 @@
 
 ::
 
-    2026-01-31T09:30:00.123Z warning supervisor[4711] appliance.role_supervisor: role died role=flush how='killed by SIGKILL'
+    2026-01-31T09:30:00.123Z warning supervisor[4711] appliance.role_supervisor: role died role=flush cause='killed by SIGKILL'
     {"time":"2026-01-31T09:30:00.123Z","level":"warning","role":"supervisor","pid":4711,"logger":"appliance.role_supervisor",
      "event":"role died","fields":{"role":"flush","how":"killed by SIGKILL"}}
 

@@ -327,10 +327,10 @@ def _log_end(managed: ManagedRole[C, S], end: End) -> None:
     )
     if is_expected and not (end.could_not_start and managed.has_run):
         # If a role was never ready and reports why, the start command prints the reason.
-        logger.info("role exited role=%s how=%r uptime_ms=%d", managed.name, str(end), end.lived_ms)
+        logger.info("role exited role=%s cause=%r uptime_ms=%d", managed.name, str(end), end.lived_ms)
     else:
         logger.warning(
-            "role died role=%s how=%r uptime_ms=%d%s", managed.name, str(end), end.lived_ms, _about_client(end.client)
+            "role died role=%s cause=%r uptime_ms=%d%s", managed.name, str(end), end.lived_ms, _about_client(end.client)
         )
 
 

@@ -106,7 +106,7 @@ def test_log_names_the_client_whose_request_crashed_the_broker(tmp_path: Path) -
             culprit, bystander = client.getsockname()[1], idle.getsockname()[1]
         appliance.wait_restarted("broker")
         assert re.search(
-            rf"role died role=broker how='killed by SIGKILL' uptime_ms=\d+ client=127\.0\.0\.1:{culprit}\n",
+            rf"role died role=broker cause='killed by SIGKILL' uptime_ms=\d+ client=127\.0\.0\.1:{culprit}\n",
             appliance.log,
         )
         assert f":{bystander}" not in appliance.log
@@ -114,7 +114,7 @@ def test_log_names_the_client_whose_request_crashed_the_broker(tmp_path: Path) -
             sender.send(2)
         os.kill(appliance.pid_of("broker"), signal.SIGKILL)
         appliance.wait_restarted("broker", 2)
-        assert re.search(r"role died role=broker how='killed by SIGKILL' uptime_ms=\d+\n", appliance.log)
+        assert re.search(r"role died role=broker cause='killed by SIGKILL' uptime_ms=\d+\n", appliance.log)
         assert appliance.stop() == 0
 
 
@@ -132,7 +132,7 @@ def test_stopped_broker_stays_down_until_started(tmp_path: Path) -> None:
 def test_roles_stop_in_the_order_of_the_data_flow(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
         assert headrace("stop", "--data", tmp_path / "data").returncode == 0
-        ends = re.findall(r"role exited role=(\w+) how='exited with code 0'", appliance.log)
+        ends = re.findall(r"role exited role=(\w+) cause='exited with code 0'", appliance.log)
         assert ends == ["recover", "broker", "ha", "dispatch", "flush", "housekeeper", "nameserver"]
 
 
@@ -143,7 +143,7 @@ def test_signal_to_the_process_group_stops_roles_in_order(tmp_path: Path) -> Non
         os.killpg(appliance.process.pid, signal.SIGTERM)
         assert appliance.wait_end() == 0
         assert (appliance.out.splitlines()[-1], appliance.err) == ("headrace: stopped", "")
-        ends = re.findall(r"role exited role=(\w+) how='exited with code 0'", appliance.log)
+        ends = re.findall(r"role exited role=(\w+) cause='exited with code 0'", appliance.log)
         assert ends == ["recover", "broker", "ha", "dispatch", "flush", "housekeeper", "nameserver"]
         assert not (data / "store" / "abort").exists()
 

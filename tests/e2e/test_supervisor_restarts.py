@@ -94,7 +94,7 @@ def test_role_that_was_ready_is_restarted_when_it_cannot_start_again(tmp_path: P
     with HeadraceProcess(tmp_path / "data", toy="worker-cannot-start-again").wait_ready() as appliance:
         os.kill(appliance.pid_of("worker"), signal.SIGKILL)
         wait_until(lambda: appliance.role("worker")["restarts"] > 3, 60, "several attempts")
-        appliance.wait_log("role died role=worker how='exited with code 3 (its port is taken)'")
+        appliance.wait_log("role died role=worker cause='exited with code 3 (its port is taken)'")
         assert appliance.process.poll() is None
 
 
@@ -102,14 +102,14 @@ def test_role_ended_by_a_signal_without_a_name_is_restarted(tmp_path: Path) -> N
     with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
         os.kill(appliance.pid_of("worker"), signal.SIGRTMIN + 1)
         appliance.wait_restarted("worker")
-        appliance.wait_log(f"role died role=worker how='killed by signal {signal.SIGRTMIN + 1}'")
+        appliance.wait_log(f"role died role=worker cause='killed by signal {signal.SIGRTMIN + 1}'")
 
 
 def test_recovery_is_restarted_after_a_kill(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="recover-is-killed").wait_ready() as appliance:
         said = appliance.role("recover")
         assert (said["state"], said["restarts"]) == ("ended", RECOVER_KILLS)
-        assert appliance.log.count("role died role=recover how='killed by SIGKILL'") == RECOVER_KILLS
+        assert appliance.log.count("role died role=recover cause='killed by SIGKILL'") == RECOVER_KILLS
         assert appliance.stop() == 0
 
 
@@ -134,7 +134,7 @@ def test_hung_role_that_cannot_dump_its_stacks_is_killed(tmp_path: Path) -> None
     with HeadraceProcess(tmp_path / "data", "--set", "heartbeatTimeout=1000", toy="ok").wait_ready() as appliance:
         os.kill(appliance.pid_of("worker"), signal.SIGSTOP)
         appliance.wait_restarted("worker")
-        appliance.wait_log("role died role=worker how='killed by SIGKILL'")
+        appliance.wait_log("role died role=worker cause='killed by SIGKILL'")
 
 
 def test_announced_long_call_is_not_a_hang(tmp_path: Path) -> None:

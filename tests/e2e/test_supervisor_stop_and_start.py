@@ -38,7 +38,7 @@ def test_signal_stops_all_roles_in_order_and_leaves_nothing_behind(tmp_path: Pat
         assert appliance.wait_end() == 0
         assert appliance.out.splitlines()[-1] == "headrace: stopped"
         assert appliance.err == ""
-        assert re.findall(r"role exited role=(\w+) how='exited with code 0'", appliance.log) == [
+        assert re.findall(r"role exited role=(\w+) cause='exited with code 0'", appliance.log) == [
             "recover",
             "worker",
             "sink",
@@ -56,7 +56,7 @@ def test_signal_to_all_processes_is_handled_by_the_supervisor_only(tmp_path: Pat
         assert appliance.wait_end() == 0
         assert appliance.out.splitlines()[-1] == "headrace: stopped"
         assert appliance.err == ""
-        assert re.findall(r"role exited role=(\w+) how='exited with code 0'", appliance.log) == [
+        assert re.findall(r"role exited role=(\w+) cause='exited with code 0'", appliance.log) == [
             "recover",
             "worker",
             "sink",

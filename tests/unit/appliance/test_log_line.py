@@ -36,7 +36,7 @@ def test_json_line_is_one_object_with_the_same_parts() -> None:
 @pytest.mark.parametrize(
     ("message", "event", "fields"),
     [
-        ("role died role=flush how='killed by SIGKILL' n=3", "role died", {"role": "flush", "how": "killed by SIGKILL", "n": "3"}),
+        ("role died role=flush cause='killed by SIGKILL' n=3", "role died", {"role": "flush", "cause": "killed by SIGKILL", "n": "3"}),
         ("topic created name= b=\"it's\" c=[1]", "topic created", {"name": "", "b": "it's", "c": "[1]"}),
         ("stopped", "stopped", None),
         ("advice: set a=1, then restart", "advice: set a=1, then restart", None),
