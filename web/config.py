@@ -39,7 +39,7 @@ class ConsoleConfig:
             raise ValueError(f"consolePort={self.console_port}: expected a number from 1 to 65535")
         if not _BASE_PATH.fullmatch(self.console_base_path):
             raise ValueError(
-                f"consoleBasePath={self.console_base_path}: expected a path such as /headrace, without a slash at its end"
+                f"consoleBasePath={self.console_base_path}: expected a path such as /headrace, without a trailing slash"
             )
         parse_networks("consoleTrustedProxies", self.console_trusted_proxies)
 

@@ -121,7 +121,7 @@ def test_viewer_sees_topics_but_neither_forms_nor_changes(
         assert "Audit log" not in page.text
     refused = viewer.send("/topics/Kept/delete", {"confirm": "Kept"})
     assert refused.status == 403
-    assert "vera has the role viewer; this requires operator" in refused.text
+    assert "vera has the role viewer; this request requires the role operator" in refused.text
     assert [viewer.get(path).status for path in ("/users", "/audit", "/users/admin", "/api/v1/users")] == [403] * 4
     with Admin(appliance.name_server) as sdk:
         assert "Kept" in sdk.topics()

@@ -65,7 +65,7 @@ def open_database(folder: Path) -> sqlite3.Connection:
     if version > _VERSION:
         connection.close()
         raise DatabaseUnusable(
-            path, f"it was written by a newer version (schema {version}, this version has {_VERSION})"
+            path, f"the file was written by a newer version (schema {version}, this version has {_VERSION})"
         )
     return connection
 

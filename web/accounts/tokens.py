@@ -47,11 +47,11 @@ class Tokens:
         if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
             raise Invalid(f"the token name must have 1 to {_LONGEST_NAME} printable characters")
         if not 1 <= days <= MOST_DAYS:
-            raise Invalid(f"days={days} is not a number from 1 to {MOST_DAYS}")
+            raise Invalid(f"days={days}: expected a number from 1 to {MOST_DAYS}")
         now_ms = self._now_ms()
         self._database.execute("DELETE FROM tokens WHERE expires_ms <= ?", (now_ms,))
         if sum(token.user == user for token in self.list()) >= MOST_OF_USER:
-            raise Invalid(f"{user} already has {MOST_OF_USER} tokens", "Revoke one that is not used any more.")
+            raise Invalid(f"{user} already has {MOST_OF_USER} tokens", "Revoke a token that is no longer used.")
         secret = PREFIX + secrets.token_urlsafe(32)
         self._database.execute(
             "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, 0)",

@@ -81,7 +81,7 @@ class AlertService:
         """Replaces all channels. Raises Invalid."""
         names = [channel.name for channel in channels]
         if len(set(names)) < len(names) or LOG in names or not all(0 < len(name) <= 80 for name in names):
-            raise Invalid(f"each channel needs its own name of 1 to 80 characters, other than {LOG}")
+            raise Invalid(f"a channel name must be unique, have 1 to 80 characters and differ from {LOG!r}")
         if len(channels) > _MOST_CHANNELS:
             raise Invalid(f"too many channels: {len(channels)}; the maximum is {_MOST_CHANNELS}")
         for channel in channels:
@@ -90,7 +90,10 @@ class AlertService:
                 raise Invalid(f"channel {channel.name!r}: {problem}")
         used = {name for rule in self._rules for name in rule.channels} - {LOG}
         if used - set(names):
-            raise Invalid(f"rules still use the channel {', '.join(sorted(used - set(names)))}")
+            raise Invalid(
+                f"rules still use the channel {', '.join(sorted(used - set(names)))}",
+                "Remove the channel from all rules first.",
+            )
         self._book.store_channels(channels)
         self._channels = tuple(channels)
 
@@ -104,7 +107,7 @@ class AlertService:
             return
         channel = next((one for one in self._channels if one.name == name), None)
         if channel is None:
-            raise NotFound(f"there is no channel {name[:80]!r}")
+            raise NotFound(f"the channel {name[:80]!r} does not exist", "Choose one from the list of channels.")
         await asyncio.to_thread(channel.send, [event])
 
     # ---- evaluating

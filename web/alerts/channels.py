@@ -40,7 +40,7 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
         return (
             None
             if is_valid and self.url.isascii() and self.url.isprintable()
-            else "expected an address that begins with http:// or https://"
+            else "expected a URL that begins with http:// or https://"
         )
 
     def send(self, events: list[AlertEvent]) -> None:
@@ -81,7 +81,7 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
         """Why it cannot be used; None if it can."""
         addresses = (self.sender, *self.recipients)
         if not self.recipients or not all(_is_address(address) for address in addresses):
-            return "expected mail addresses of a sender and of at least one recipient"
+            return "expected a sender address and at least one recipient address"
         if self.security not in ("starttls", "tls", "none") or not 0 < self.port < 65_536 or not self.host:
             return "expected a host, a port, and one of starttls, tls, none"
         if self.password and self.security == "none":

@@ -63,10 +63,10 @@ def problem_of(rules: "tuple[Rule, ...]", channels: "frozenset[str]") -> str | N
         if not 0 < len(rule.name) <= _MOST_TEXT or not 0 < len(rule.subjects) <= _MOST_TEXT:
             return f"a rule's name and pattern must have 1 to {_MOST_TEXT} characters: {rule.name[:80]!r}"
         if not (0 <= rule.threshold < _MOST_VALUE and 0 <= rule.for_s <= _MOST_FOR_S):
-            return f"rule {rule.name!r}: the threshold must not be negative, and the duration at most {_MOST_FOR_S} s"
+            return f"rule {rule.name!r}: the threshold must not be negative, and the duration must be at most {_MOST_FOR_S} s"
         unknown = set(rule.channels) - channels
         if unknown:
-            return f"rule {rule.name!r}: there is no channel {', '.join(sorted(unknown))}"
+            return f"rule {rule.name!r}: unknown channel {', '.join(sorted(unknown))}"
     if len(set(names)) < len(names):
         return "two rules have the same name"
     return f"too many rules: {len(rules)}; the maximum is {_MOST_RULES}" if len(rules) > _MOST_RULES else None

@@ -53,7 +53,7 @@ def health(sample: Sample, *, has_appliance: bool) -> Report:
     if not has_appliance:
         return Report((Check("console", ok=True, detail="running, not part of an appliance"),))
     if sample.status is None:
-        return Report((Check("supervisor", ok=False, detail=sample.status_problem or "it did not answer"),))
+        return Report((Check("supervisor", ok=False, detail=sample.status_problem or "no answer"),))
     supervisor = Check("supervisor", ok=True, detail=str(sample.status.get("state")))
     return Report((supervisor, *(_role_health(role, facts) for role, facts in _roles(sample.status).items())))
 
@@ -63,7 +63,7 @@ def readiness(sample: Sample, *, has_appliance: bool) -> Report:
     if not has_appliance:
         return Report((_name_servers(sample), _any_master(sample)))
     if sample.status is None:
-        return Report((Check("supervisor", ok=False, detail=sample.status_problem or "it did not answer"),))
+        return Report((Check("supervisor", ok=False, detail=sample.status_problem or "no answer"),))
     status = sample.status
     state = str(status.get("state"))
     checks = [Check("appliance", ok=state == "running", detail=state)]

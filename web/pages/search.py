@@ -130,7 +130,7 @@ class SearchPages:
             problems.append(f"messages: {error}")
             return []
         except TimeoutError:
-            problems.append("messages: not all topics could be searched in time; enter the topic on the page Message")
+            problems.append("messages: not all topics could be searched in time; enter the topic on the Message page")
             return []
 
     async def _by_key(self, key: str, names: Sequence[str], problems: list[str]) -> list[Hit]:
@@ -139,7 +139,7 @@ class SearchPages:
         searched = normal[:_MOST_TOPICS]
         if len(searched) < len(normal):
             problems.append(
-                f"messages: the key was searched in {len(searched)} of {len(normal)} topics; enter the topic on the page Message"
+                f"messages: the key was searched in {len(searched)} of {len(normal)} topics; enter the topic on the Message page"
             )
 
         async def of(topic: str) -> list[MessageExt]:
@@ -151,7 +151,7 @@ class SearchPages:
             async with asyncio.timeout(_KEYS_TIMEOUT_S):
                 answers = await self._cluster.map(of, searched)
         except TimeoutError:
-            problems.append("messages: not all topics could be searched in time; enter the topic on the page Message")
+            problems.append("messages: not all topics could be searched in time; enter the topic on the Message page")
             return []
         failed = [one for one in answers if isinstance(one, Exception) and not isinstance(one, RouteNotFound)]
         if failed:

@@ -71,7 +71,9 @@ class TopicConsumers:
                 rows += found
                 problems += failures
         if problems and not rows:
-            raise QueryFailed("; ".join(problems), "Reload the page.")
+            raise QueryFailed(
+                "; ".join(problems), "Check that the brokers are running and reachable, then reload the page."
+            )
         shown = [row for row in rows if (not broker or row.broker == broker) and (not queue or str(row.queue) == queue)]
         data: dict[str, Any] = {"topic": topic, "broker": broker, "queue": queue}
         table = Table(

@@ -472,6 +472,6 @@ def _properties(text: str) -> dict[str, str]:
         if line.strip():
             name, equals, value = line.partition("=")
             if not equals or not name.strip():
-                raise Invalid(f"the line {line[:80]!r} is not name=value", "Write one property per line.")
+                raise Invalid(f"expected name=value, got {line[:80]!r}", "Write one property per line.")
             properties[name.strip()] = value
     return properties

@@ -26,7 +26,7 @@ def read_fields(request: Request) -> dict[str, list[str]]:
         return {}
     kind = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
     if kind != _FORM_TYPE:
-        raise Invalid(f"the type of the form is {kind[:80]!r}", f"Send it as {_FORM_TYPE}.")
+        raise Invalid(f"the content type {kind[:80]!r} is not supported", f"Send the form as {_FORM_TYPE}.")
     try:
         text = request.body.decode("ascii")
         return parse_qs(text, keep_blank_values=True, errors="replace", max_num_fields=_MOST_FIELDS)

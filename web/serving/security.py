@@ -80,7 +80,7 @@ def check_text(headers: Any) -> None:
                 name.encode()
             except UnicodeEncodeError:
                 shown = name.encode("ascii", "replace").decode()[:80]
-                raise Invalid(f"the header {shown} is not text in UTF-8") from None
+                raise Invalid(f"the header {shown} is not valid UTF-8") from None
 
 
 def check_origin(headers: Any, host: str) -> None:

@@ -69,7 +69,7 @@ class Visitors:
         """Raises Refused unless the request comes from a page of this session."""
         self.check_origin(request)
         if not hmac.compare_digest(given.encode("utf-8", "replace"), self.csrf(request).encode()):
-            raise Refused("the form belongs to another session", "Reload the page and send it again.")
+            raise Refused("the form belongs to another session", "Reload the page and send the form again.")
 
     def remember(self, request: Request, response: HTTPResponse, token: str) -> None:
         """Sets the cookie of a session, or removes it if the token is empty."""
@@ -106,6 +106,6 @@ def require(visit: Visit, access: Access) -> None:
     if not visit.user:
         raise NotLoggedIn("you are not logged in", "Log in first.")
     raise Refused(
-        f"{visit.user} has the role {visit.access.name.lower()}; this requires {access.name.lower()}",
-        "Ask an administrator for this role.",
+        f"{visit.user} has the role {visit.access.name.lower()}; this request requires the role {access.name.lower()}",
+        "Ask an administrator for the required role.",
     )

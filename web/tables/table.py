@@ -261,5 +261,5 @@ def _chosen(choice: Choice, given: str | None) -> str:
 
 def _number(text: str, name: str, most: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= most):
-        raise Invalid(f"{name}={text[:80]!r} is not a number from 1 to {most}")
+        raise Invalid(f"{name}={text[:80]!r}: expected a number from 1 to {most}")
     return int(text)

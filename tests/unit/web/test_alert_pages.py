@@ -108,8 +108,8 @@ def test_rule_is_created_changed_and_deleted(admin: Browser) -> None:
         ({"what": "weather"}, "the form is invalid"),
         ({"threshold": "nan"}, "threshold must not be negative"),
         ({"threshold": "-1"}, "threshold must not be negative"),
-        ({"for_s": "90000"}, "the duration at most"),
-        ({"channels": "nobody"}, "there is no channel nobody"),
+        ({"for_s": "90000"}, "the duration must be at most"),
+        ({"channels": "nobody"}, "unknown channel nobody"),
         ({"name": ""}, "1 to 255 characters"),
     ],
 )

@@ -132,7 +132,7 @@ def test_broker_with_a_problem_is_down() -> None:
         ((Rule("x", What.LAG_TIME, -1),), "negative"),
         ((Rule("x", What.LAG_TIME, float("nan")),), "negative"),
         ((Rule("x", What.LAG_TIME, 1, for_s=-1),), "duration"),
-        ((Rule("x", What.LAG_TIME, 1, channels=("pager",)),), "no channel pager"),
+        ((Rule("x", What.LAG_TIME, 1, channels=("pager",)),), "unknown channel pager"),
         (tuple(Rule(str(number), What.LAG_TIME, 1) for number in range(201)), "the maximum is 200"),
     ],
 )
@@ -352,7 +352,7 @@ def test_channel_that_rules_use_cannot_be_removed(book: AlertBook) -> None:
         service.change_rules([Rule("late", What.LAG_TIME, 300, channels=("ops",))])
         with pytest.raises(Invalid, match="still use"):
             service.change_channels([])
-        with pytest.raises(Invalid, match="no channel pager"):
+        with pytest.raises(Invalid, match="unknown channel pager"):
             service.change_rules([Rule("late", What.LAG_TIME, 300, channels=("pager",))])
         with pytest.raises(Invalid, match="http"):
             service.change_channels([Webhook("ops", "ftp://x")])

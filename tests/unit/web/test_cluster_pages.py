@@ -137,11 +137,11 @@ def test_list_shows_whether_a_broker_gets_messages(routed: int, own: str, state:
 def test_stop_of_writes_tells_how_many_name_servers_took_it() -> None:
     answers = Answers()
     done = stop(answers)
-    assert done.message.format(**done.values) == "2 of 2 name servers stopped writes to a: 7 topics."
+    assert done.message.format(**done.values) == "2 of 2 name servers stopped writes to a; 7 topics affected."
     answers.down = {"n:2"}
     partly = stop(answers)
     said = partly.message.format(**partly.values)
-    assert said == "1 of 2 name servers stopped writes to a: 7 topics. Failed: cannot connect to n:2"
+    assert said == "1 of 2 name servers stopped writes to a; 7 topics affected. Failed: cannot connect to n:2"
     answers.down = {"n:1", "n:2"}
     with pytest.raises(QueryFailed, match="cannot connect to n:2"):
         stop(answers)

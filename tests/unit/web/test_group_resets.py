@@ -75,10 +75,10 @@ def test_offsets_are_copied_for_the_queues_that_the_other_group_has() -> None:
         (Reset("Orders", "offset"), "the offset is missing"),
         (Reset("Orders", "offset", offset=4, queue=1), "broker and queue must be entered together"),
         (Reset("Orders", "offset", offset=4, broker="broker-a", queue=9), "has no queue 9"),
-        (Reset("Orders", "group"), "the other group is missing"),
-        (Reset("Orders", "group", source="billing"), "the other group is missing"),
+        (Reset("Orders", "group"), "the source group is missing"),
+        (Reset("Orders", "group", source="billing"), "the source group is missing"),
         (Reset("Orders", "group", source="nobody"), "the group nobody has no offsets"),
-        (Reset("Orders", "time", time="soon"), "'soon' is not a time"),
+        (Reset("Orders", "time", time="soon"), "'soon' is not a valid time"),
     ],
 )
 def test_invalid_reset_changes_nothing(reset: Reset, cause: str) -> None:

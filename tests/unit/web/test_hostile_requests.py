@@ -84,7 +84,7 @@ def test_second_origin_is_not_overlooked() -> None:
 
 def test_header_that_is_not_text_is_refused() -> None:
     check_text(Header([("user-agent", "Browser/1 é")]))
-    with pytest.raises(Invalid, match="the header authorization is not text"):
+    with pytest.raises(Invalid, match="the header authorization is not valid UTF-8"):
         check_text(Header([("authorization", "Bearer \udcff")]))
 
 

@@ -104,7 +104,11 @@ def test_browser_of_a_lower_role_is_refused_on_every_route(
                 is_login = page.status == 303 and page.headers["location"].startswith("/login")
                 assert is_login or (page.status == 401 and path.startswith(API)), (path, page.status)
             elif role < route.access:
-                assert (page.status, "this requires" in page.cause) == (403, True), (path, role, page.cause)
+                assert (page.status, "this request requires the role" in page.cause) == (403, True), (
+                    path,
+                    role,
+                    page.cause,
+                )
             else:  # permitted, but not sent by a page of the session
                 assert (page.status, "belongs to another session" in page.cause) == (403, True), (
                     path,

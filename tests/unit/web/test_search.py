@@ -122,7 +122,7 @@ def test_search_of_a_key_is_bounded_and_says_so() -> None:
     view = search(answers, "k1")
     assert len(answers.searched) == 200
     assert view.problems == [
-        "messages: the key was searched in 200 of 2000 topics; enter the topic on the page Message"
+        "messages: the key was searched in 200 of 2000 topics; enter the topic on the Message page"
     ]
 
 

@@ -94,7 +94,7 @@ class AccountPage:
         known = await self._reads.all()
         present = next((found for one in known if (found := one.account(access_key)) is not None), None)
         if present is None and all(one.config is not None for one in known if one.is_enabled):
-            raise NotFound(f"no broker has the account {access_key[:200]}", "Choose one of the list.")
+            raise NotFound(f"no broker has the account {access_key[:200]}", "Choose one from the list.")
         return self._view(visit, access_key, known, present)
 
     def _view(self, visit: Visit, access_key: str, known: list[BrokerAcl], present: PlainAccessConfig | None) -> View:
@@ -181,7 +181,7 @@ class AccountPage:
             if broker not in known or known[broker].config is None or before[broker] is not None
         ]
         if not having:
-            raise NotFound(f"no broker has the account {access_key[:200]}", "Choose one of the list.")
+            raise NotFound(f"no broker has the account {access_key[:200]}", "Choose one from the list.")
         for broker in having:
             await self._reads.cluster.admin.delete_account(access_key, broker=targets[broker])
         return Outcome(
@@ -233,7 +233,9 @@ def _account(access_key: str, rules: Rules) -> PlainAccessConfig:
         if "," in line:
             raise Invalid(f"{line[:200]!r} contains a comma", "Write one entry per line.")
         if line.strip() and line.partition("=")[2].strip() not in {"DENY", "PUB", "SUB", "PUB|SUB", "SUB|PUB"}:
-            raise Invalid(f"{line[:200]!r} is not an entry such as Orders=PUB|SUB", "Use DENY, PUB, SUB or PUB|SUB.")
+            raise Invalid(
+                f"expected an entry such as Orders=PUB|SUB, got {line[:200]!r}", "Use DENY, PUB, SUB or PUB|SUB."
+            )
     return PlainAccessConfig(
         access_key,
         None,

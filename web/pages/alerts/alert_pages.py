@@ -185,7 +185,7 @@ class AlertPages:
             (row for row in channel_rows(self._alerts.channels, self._alerts.rules) if row.channel == name), None
         )
         if row is None:
-            raise NotFound(f"there is no channel {name[:80]!r}")
+            raise NotFound(f"the channel {name[:80]!r} does not exist", "Choose one from the list of channels.")
         channel = next((one for one in self._alerts.channels if one.name == name), None)
         data = {"row": row, "channel": None if channel is None else public(channel)}
         return View("Channel", "alerts/channel.html", data, subject=name)
@@ -251,7 +251,7 @@ class AlertPages:
         name = visit.path["channel"]
         before = self._channel(name)
         if before is None:
-            raise NotFound(f"there is no channel {name[:80]!r} that can be deleted")
+            raise NotFound(f"the channel {name[:80]!r} does not exist or is built in")
         self._alerts.change_channels([one for one in self._alerts.channels if one.name != name])
         return Outcome("The channel {channel} was deleted.", {"channel": name}, "/alerts", before=public(before))
 
@@ -283,7 +283,7 @@ class AlertPages:
     def _rule(self, name: str) -> Rule:
         rule = next((rule for rule in self._alerts.rules if rule.name == name), None)
         if rule is None:
-            raise NotFound(f"there is no rule {name[:80]!r}", "Choose one from the list of alerts.")
+            raise NotFound(f"the rule {name[:80]!r} does not exist", "Choose one from the list of rules.")
         return rule
 
     def _channel(self, name: str) -> Channel | None:

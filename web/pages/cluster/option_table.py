@@ -70,7 +70,7 @@ def option_table(values: Mapping[str, str], own: OwnServer | None, page: str) ->
 def checked_change(form: OptionForm) -> dict[str, str]:
     """What is sent to the server. Raises Invalid."""
     if not _KEY.fullmatch(form.key):
-        raise Invalid(f"{form.key!r} is not the key of an option", "Choose a key from the table.")
+        raise Invalid(f"unknown option {form.key!r}", "Choose a key from the table.")
     if not form.value.isprintable():
         raise Invalid("the value has a line break or another control character", "Write it on one line.")
     return {form.key: form.value.replace("\\", "\\\\")}

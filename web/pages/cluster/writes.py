@@ -54,8 +54,8 @@ class Writes:
         return await self._in_routes(
             broker,
             lambda address: admin.wipe_write_permission(broker.name, name_server=address),
-            "{done} of {all} name servers stopped writes to {broker}: {topics} topics.",
-            "{done} of {all} name servers stopped writes to {broker}: {topics} topics. Failed: {failed}",
+            "{done} of {all} name servers stopped writes to {broker}; {topics} topics affected.",
+            "{done} of {all} name servers stopped writes to {broker}; {topics} topics affected. Failed: {failed}",
         )
 
     async def allow(self, visit: Visit, form: StopForm) -> Outcome:
@@ -69,8 +69,8 @@ class Writes:
         return await self._in_routes(
             broker,
             lambda address: admin.add_write_permission(broker.name, name_server=address),
-            "{done} of {all} name servers allow writes to {broker}: {topics} topics.",
-            "{done} of {all} name servers allow writes to {broker}: {topics} topics. Failed: {failed}",
+            "{done} of {all} name servers allow writes to {broker}; {topics} topics affected.",
+            "{done} of {all} name servers allow writes to {broker}; {topics} topics affected. Failed: {failed}",
         )
 
     async def _set_permission(self, broker: Broker, change: Callable[[int], int], message: str) -> Outcome:

@@ -82,7 +82,7 @@ def parse_ranges(group: str, texts: Sequence[str]) -> list[LetterRange]:
     for text in texts:
         broker, *numbers = text.rsplit("/", 3)
         if len(numbers) != 3 or not all(one.isascii() and one.isdecimal() and len(one) < 19 for one in numbers):
-            raise Invalid("the ranges of messages are invalid", "Load the page of the group again.")
+            raise Invalid("the ranges of messages are invalid", "Reload the group's page.")
         queue, begin, end = map(int, numbers)
         ranges.append(LetterRange(MessageQueue(dlq_topic(group), broker, queue), begin, end))
     return ranges

@@ -131,7 +131,7 @@ class Resets:
                 raise Invalid(f"the topic {reset.topic} has no queue {reset.queue} on the broker {reset.broker}")
             return [_moved(one, reset.offset) for one in chosen]
         if not reset.source or reset.source == group:
-            raise Invalid("the other group is missing", "Enter the group whose offsets are to be copied.")
+            raise Invalid("the source group is missing", "Enter the group whose offsets are to be copied.")
         offsets = {one.queue: one.stored_offset for one in await preview(reset.source, LATEST)}
         copied = [(one, offset) for one in now if (offset := offsets.get(one.queue)) is not None]
         if not copied:
@@ -157,7 +157,7 @@ class Resets:
                 await admin.update_consumer_offset(group, one.queue, one.target_offset)
                 after[one.queue] = one.target_offset
         return Outcome(
-            "The offsets of {count} queues were reset. Connected members continue there after about ten seconds.",
+            "The offsets of {count} queues were reset. Connected members continue at the new offsets after about ten seconds.",
             {"count": len(after)},
             path_of("groups", group),
             {_name(one.queue): one.stored_offset for one in changes},
@@ -172,7 +172,9 @@ def parse_time(text: str) -> int:
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError as error:
-        raise Invalid(f"{text[:80]!r} is not a time", "Enter a time such as 2026-11-23T09:00:00, in UTC.") from error
+        raise Invalid(
+            f"{text[:80]!r} is not a valid time", "Enter a time such as 2026-11-23T09:00:00, in UTC."
+        ) from error
     return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000))
 
 
@@ -181,7 +183,7 @@ def _from_arguments(visit: Visit) -> Reset:
     try:
         return msgspec.convert(given, Reset, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"the address is invalid: {error}") from error
+        raise Invalid(f"the request is invalid: {error}", "Correct the parameter and try again.") from error
 
 
 def _moment(reset: Reset) -> int:

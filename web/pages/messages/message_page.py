@@ -114,9 +114,11 @@ class MessagePage:
         """Sends a copy to all groups of the original topic, or to one group. Raises Invalid, HeadraceError."""
         message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
         if message.topic.startswith(DLQ_PREFIX):
-            raise Invalid("this is a dead letter", "Send it again on the page of the group's dead letters.")
+            raise Invalid("the message is a dead letter", "Resend it on the page of the group's dead letters.")
         if not _is_sendable(message):
-            raise Invalid(f"messages cannot be sent to the topic {original_topic(message)}")
+            raise Invalid(
+                f"the topic {original_topic(message)} is reserved for the broker; its messages cannot be resent"
+            )
         copy = copy_for_group(message, form.group) if form.group else copy_for_topic(message)
         try:
             result = await (await self._reads.cluster.producer()).send(copy)
@@ -135,7 +137,7 @@ class MessagePage:
         if not members.connection_set:
             raise Invalid(
                 f"the group {group} has no connected member",
-                "Start a member, or send a copy: the group consumes it when it is back.",
+                "Start a member, or send a copy: the group consumes the copy when a member connects.",
             )
         return min(one.client_id or "" for one in members.connection_set)
 

@@ -28,7 +28,9 @@ class MessageReads:
     async def by_id(self, message_id: str, topic: str = "") -> MessageExt:
         """The message as stored, with an offset message id or a unique id; without a topic all topics are searched. Raises NotFound, QueryFailed."""
         if not message_id or len(message_id) > _MOST_ID:
-            raise Invalid("the id is missing or too long", "Enter a message id, such as one that a producer logged.")
+            raise Invalid(
+                "the message id is missing or too long", "Enter a message id, such as one that a producer logged."
+            )
         if await self._is_at_a_broker(message_id):
             return await self.cluster.ask(lambda admin: _viewed(admin, message_id))
         if topic:

@@ -130,4 +130,4 @@ def _from_arguments(visit: Visit) -> Search:
     try:
         return msgspec.convert(given, Search, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"the address is invalid: {error}") from error
+        raise Invalid(f"the request is invalid: {error}", "Correct the parameter and try again.") from error

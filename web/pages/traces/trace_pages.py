@@ -77,7 +77,7 @@ class TracePages:
         given = {name: visit.arguments.get(name, "").strip() for name in ("id", "key", "topic")}
         message_id, key, topic = given["id"], given["key"], given["topic"] or names.TRACE_TOPIC
         if any(len(text) > _MOST_TEXT for text in given.values()):
-            raise Invalid("the id, the key or the topic is too long")
+            raise Invalid(f"the id, key and topic must each have at most {_MOST_TEXT} characters")
         data: dict[str, Any] = {
             "id": message_id,
             "key": key,
