@@ -42,7 +42,7 @@ def test_option_is_found_changed_and_seen_by_the_sdk(appliance: Appliance, page:
     page.get_by_role("link", name="fileReservedTime").click()
     page.get_by_role("textbox", name="Value").fill("49")
     page.get_by_role("button", name="Change", exact=True).click()
-    expect(page.get_by_role("status")).to_contain_text("is 49 now")
+    expect(page.get_by_role("status")).to_contain_text("is now 49")
     with Admin(appliance.name_server) as sdk:
         assert sdk.broker_config(appliance.broker)["fileReservedTime"] == "49"
     page.locator("#filter-options").fill("fileReservedTime")

@@ -140,12 +140,17 @@ def test_pending_work_of_one_broker_is_continued_by_the_other(
         assert ids(client.dump("Later")) == ids([*done, *later])
         await_all(client, "Bought", set(ids(bought)))
         assert ids(client.dump("Anytime")) == ids(anytime)
-        sent_back = sent_back_messages(client)
-        assert sent_back.keys() == set(ids(difficult))
-        count = sent_back.total()
-        again = client.call("await-attempts", consumer=f"{group}-again", count=count, deadlineMs=60_000)
-        assert Counter(ids(again)) == sent_back
-        assert {one["reconsumeTimes"] for one in again} == {1}
+        retry = f"%RETRY%{group}-tries"
+        sent_back = Counter(
+            map(attempt, (one for one in client.dump(WAITING) if one["properties"]["REAL_TOPIC"] == retry))
+        )
+        assert {message_id for message_id, _ in sent_back} == set(ids(difficult))
+        wait_until(lambda: Counter(map(attempt, client.dump(retry))) == sent_back, 60, "each message sent back, once")
+        wait_until(
+            lambda: {one["msgId"] for one in client.call("attempts", consumer=f"{group}-again")} == set(ids(difficult)),
+            60,
+            "the consumer's next attempts",
+        )
         wait_until(
             lambda: len({one["transactionId"] for one in client.call("checks", group=group)}) == 12, 60, "checks of all"
         )
@@ -183,10 +188,9 @@ def waiting(client: Client, level: int) -> int:
     return int(answer["ext"]["offset"])
 
 
-def sent_back_messages(client: Client) -> Counter[str]:
-    """How often each message was sent back: a consumer whose request times out sends the message again."""
-    delayed = client.dump(WAITING)
-    return Counter(one["msgId"] for one in delayed if one["properties"]["REAL_TOPIC"].startswith("%RETRY%"))
+def attempt(message: Message) -> tuple[str, int]:
+    """What an attempt is for, and which one. A consumer whose request to send back times out does so again."""
+    return message["msgId"], message["reconsumeTimes"]
 
 
 def ids(messages: list[Message]) -> list[str]:

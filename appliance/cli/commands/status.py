@@ -14,7 +14,6 @@ from appliance.cli.options import data_option
 from appliance.cli.supervisor_client import ask_supervisor, paths_of
 from appliance.cli.text_table import text_table
 from appliance.paths import BrokerPaths
-from headrace.remoting.certificate_expiry import expiries
 from spark_exporter.running.held_segments import count_held
 
 _LIMIT: Final = "limit."
@@ -51,6 +50,10 @@ def command(data: str, as_json: bool) -> None:
 
 
 def _certificates(certificates: Sequence[str] = (), authorities: Sequence[str] = ()) -> list[dict[str, Any]]:
+    if not (certificates or authorities):
+        return []
+    from headrace.remoting.certificate_expiry import expiries  # noqa: PLC0415  it imports asyncio and ssl
+
     now = datetime.now(UTC)
     return [
         {
