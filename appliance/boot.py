@@ -143,7 +143,7 @@ def _take_stores(configuration: Configuration, groups: Sequence[BrokerGroup], an
                     if time.monotonic() >= deadline:
                         raise PreflightFailed(
                             f"data folder {group.configuration.paths.folder} is in use: {error.path} is locked by {_pids(error)}; "
-                            "stop these processes, then start again"
+                            f"stop {'these processes' if len(error.pids) > 1 else 'that process'}, then start again"
                         ) from error
                     if group.name not in announced:
                         announced.add(group.name)

@@ -262,7 +262,7 @@ class Supervisor:
             self._end(error)
 
     def _end(self, error: ApplianceError) -> None:
-        logger.info("appliance failed error=%r", str(error))
+        logger.error("appliance failed error=%r", str(error))
         self._error = self._error or error
         self.stop()
 

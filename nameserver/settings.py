@@ -64,7 +64,7 @@ class Settings:
         forbidden = FORBIDDEN.union(filter(None, self.config.config_black_list.split(";")))
         if refused := sorted(forbidden & given.keys()):
             raise SettingsRefused(
-                f"these options cannot be changed at run time: {', '.join(refused)}; set them in the name server's file and restart",
+                f"these options cannot be changed at run time: {', '.join(refused)}; set them in the name server's configuration file (--nameserver-conf) and restart",
                 is_forbidden=True,
             )
         known = keys_of(NameServerConfig)

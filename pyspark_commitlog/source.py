@@ -50,7 +50,8 @@ def _with_columns(options: ReadOptions, schema: StructType) -> ReadOptions:
     for field in wanted:
         if ours.field(field.name).type != field.type:
             raise ExportError(
-                f"commitlog: the given schema has {field.name} {field.type}, but the columns are {ours.to_string()}"
+                f"commitlog: the schema declares {field.name} as {field.type}, but its type is {ours.field(field.name).type}; "
+                "correct the schema, or omit it"
             )
         if ours.field(field.name).nullable and not field.nullable:
             raise ExportError(f"commitlog: {field.name} may be null; remove NOT NULL from the schema")

@@ -24,7 +24,7 @@ entries_option = click.option(
 broker_of_path_option = click.option(
     "--broker",
     metavar="NAME",
-    help="Name of the broker, if PATH is the data folder of an appliance with several.",
+    help="Use this broker's store; PATH is then the data folder of an appliance with several brokers.",
 )
 
 

@@ -259,7 +259,7 @@ class FilterFunctions:
         account.failures += 1
         self._is_changed = True
         if isinstance(error, NoWorker):
-            self._warn_rarely(function, "filter function has no worker name=%s error=%r", error.name, error.reason)
+            self._warn_rarely(function, "filter function not run name=%s error=%r", error.name, error.reason)
             return
         logger.warning("filter function failed name=%s error=%r", error.name, error.reason)
         function.recent.append(now)

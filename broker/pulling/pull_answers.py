@@ -96,7 +96,7 @@ class PullAnswers:
             )
         )
         logger.info(
-            "pull offset corrected group=%s topic=%s queue=%d requested=%d corrected=%d event=%s",
+            "pull offset corrected group=%s topic=%s queue_id=%d requested_offset=%d corrected_offset=%d offset_moved_event=%s",
             header.consumer_group, header.topic, header.queue_id, header.queue_offset, corrected,
             "not_stored" if stored is None else stored.status,
         )  # fmt: skip

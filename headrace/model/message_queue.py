@@ -11,6 +11,11 @@ class MessageQueue:
     broker_name: str
     queue_id: int
 
+    @property
+    def label(self) -> str:
+        """For log lines: `topic:queue id@broker name`."""
+        return f"{self.topic}:{self.queue_id}@{self.broker_name}"
+
     def __str__(self) -> str:
         # compat: consistent hashing in consumers hashes this text.
         return f"MessageQueue [topic={self.topic}, brokerName={self.broker_name}, queueId={self.queue_id}]"

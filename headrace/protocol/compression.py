@@ -32,7 +32,7 @@ def compress(body: bytes, sys_flag: int, level: int = DEFAULT_LEVEL) -> bytes:
         if kind == sys_flags.COMPRESSION_ZSTD:
             return bytes(_zstandard().ZstdCompressor(level=level).compress(body))
     except ImportError as error:
-        raise LocalProtocolError(f"cannot compress: {error}") from None
+        raise LocalProtocolError(f"cannot compress: {error}; install the package") from None
     raise LocalProtocolError(f"unknown compression type {kind:#x}")
 
 

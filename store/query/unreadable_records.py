@@ -35,7 +35,7 @@ class UnreadableRecords:
         self.count += 1
         if self.count <= _LOGGED_MAX:
             logger.error(
-                "unreadable record skipped topic=%s queue=%d queue_offset=%d physical_offset=%d error=%r",
+                "unreadable record skipped topic=%s queue_id=%d queue_offset=%d physical_offset=%d error=%r",
                 topic, queue_id, queue_offset, physical_offset, reason,
             )  # fmt: skip
         if self.count == _LOGGED_MAX:

@@ -41,6 +41,7 @@ CREATE TABLE tokens (
 )
 """What each version adds to the one before."""
 _VERSION: Final = len(_SCHEMAS)
+_WITHOUT: Final = "the console then starts without users"
 
 
 def open_database(folder: Path) -> sqlite3.Connection:
@@ -61,11 +62,11 @@ def open_database(folder: Path) -> sqlite3.Connection:
         for number, schema in enumerate(_SCHEMAS[version:], version + 1):
             connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {number}; COMMIT;")
     except (OSError, sqlite3.Error) as error:
-        raise DatabaseUnusable(path, str(error)) from error
+        raise DatabaseUnusable(path, str(error), _WITHOUT) from error
     if version > _VERSION:
         connection.close()
         raise DatabaseUnusable(
-            path, f"the file was written by a newer version (schema {version}, this version has {_VERSION})"
+            path, f"the file was written by a newer version (schema {version}, this version has {_VERSION})", _WITHOUT
         )
     return connection
 

@@ -253,8 +253,9 @@ class UserPages:
 
     async def set_own_password(self, visit: Visit, form: OwnPasswordForm) -> Outcome:
         """Changes the user's own password and ends the user's other sessions and this one."""
-        if self._limits.wait_ms(visit.address, visit.user):
-            raise TooOften("too many wrong passwords", "Try again in 5 minutes.")
+        wait_ms = self._limits.wait_ms(visit.address, visit.user)
+        if wait_ms:
+            raise TooOften("too many wrong passwords", f"Try again in {-(-wait_ms // 60_000)} min.")
         if form.password != form.again:
             raise Invalid("the two new passwords differ")
         self._limits.failed(visit.address, visit.user)

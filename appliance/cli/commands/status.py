@@ -26,7 +26,7 @@ _LIMIT: Final = "limit."
 def command(data: str, as_json: bool) -> None:
     """Show the appliance's status: roles, log offsets, lags and rates.
 
-    With --json: {"roles": {ROLE: {"pid", "state", "restarts", "heartbeat_age_ms", ...}}, "offsets": {CELL: NUMBER},
+    With --json: {"roles": {ROLE: {"pid", "state", "restarts", "heartbeat_age_ms", ...}}, "offsets": {NAME: NUMBER},
     "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, "filter_functions": {NAME: {"calls", "failures", "last_reason", ...}}, ...,
     "held": {"runs", "segments", "kept_bytes"} or null,
     "findings": [{"since", "group", "kind", "about", "what", "members", "queues", "advice", "count"}, ...]}. "held" is set while exports
@@ -35,8 +35,8 @@ def command(data: str, as_json: bool) -> None:
     "certificates": [{"path", "not_after", "days_left", "message"}, ...] lists the TLS certificates in use; "message" is empty until 30 days before
     a certificate expires.
 
-    With several brokers, roles are named BROKER/ROLE, and "offsets" and all keys after it are under "brokers": {BROKER: {"state",
-    "reason", "address", "role", "store", ...}}.
+    With several brokers, roles are named BROKER/ROLE, and "offsets", "lag", "filter_functions", "held" and "findings" are under "brokers":
+    {BROKER: {"state", "reason", "address", "role", "store", ...}}; "rates" and "counters" are at both levels.
     """
     status = ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]
     for broker in status["brokers"].values() if "brokers" in status else [status]:
@@ -78,7 +78,7 @@ def _lines(status: dict[str, Any]) -> list[str]:
     seconds = status["uptime_ms"] // 1000
     uptime = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     lines = [
-        f"{status['state']}, pid {status['pid']}, up {uptime}, data {status['data']}",
+        f"{status['state']}, pid {status['pid']}, up {uptime}, data folder {status['data']}",
         "",
         *text_table(
             ("ROLE", "STATE", "PID", "RESTARTS", "HEARTBEAT", ""),

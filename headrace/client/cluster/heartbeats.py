@@ -62,6 +62,6 @@ class Heartbeats:
             logger.warning("%s failed broker=%s error=%r", what, address, str(error))
             return None
         if answer.code != ResponseCode.SUCCESS:
-            logger.warning("%s rejected broker=%s code=%d remark=%s", what, address, answer.code, answer.remark)
+            logger.warning("%s rejected broker=%s code=%d remark=%r", what, address, answer.code, answer.remark)
             return None
         return answer

@@ -206,7 +206,11 @@ class RemoteOffsets(OffsetMemory):
         for (queue, offset), result in zip(known, results, strict=True):
             if isinstance(result, HeadraceError):
                 logger.warning(
-                    "offset not stored group=%s queue=%s offset=%d error=%r", self._group, queue, offset, str(result)
+                    "offset not stored group=%s queue=%s offset=%d error=%r",
+                    self._group,
+                    queue.label,
+                    offset,
+                    str(result),
                 )
         if problems and (wait or not isinstance(problems[0], HeadraceError)):
             raise problems[0]

@@ -159,7 +159,7 @@ class QueuePull:
                     return
                 logger.warning(
                     "pull failed queue=%s offset=%d error=%r",
-                    process_queue.queue,
+                    process_queue.queue.label,
                     process_queue.next_offset,
                     str(error),
                 )
@@ -213,7 +213,7 @@ class QueuePull:
         if result.status is PullStatus.OFFSET_ILLEGAL:
             logger.warning(
                 "offset out of range queue=%s offset=%d next_offset=%d",
-                process_queue.queue, process_queue.next_offset, result.next_offset,
+                process_queue.queue.label, process_queue.next_offset, result.next_offset,
             )  # fmt: skip
             process_queue.next_offset = result.next_offset
             plan.on_illegal(process_queue, result.next_offset)
@@ -232,5 +232,5 @@ class QueuePull:
     def _report_full(self, now: float, excess: str) -> None:
         if now - self._reported_full_at >= REPORT_FULL_S:
             self._reported_full_at = now
-            logger.info("pull paused by flow control queue=%s buffered=%r", self._process_queue.queue, excess)
+            logger.info("pull paused by flow control queue=%s buffered=%r", self._process_queue.queue.label, excess)
             self._plan.on_full(self._process_queue, excess)

@@ -127,7 +127,7 @@ def test_columns_come_from_the_schema_or_the_option(log: SmallLog) -> None:
     assert batch.schema.names == ["topic", "tags"]
     with pytest.raises(ExportError, match="no such column: subject"):
         source.reader(StructType().add("subject", "string"))
-    with pytest.raises(ExportError, match="the given schema has queue_id string"):
+    with pytest.raises(ExportError, match="the schema declares queue_id as string"):
         source.reader(StructType().add("queue_id", "string"))
     with pytest.raises(ExportError, match="tags may be null; remove NOT NULL"):
         source.reader(StructType().add("tags", "string", nullable=False))

@@ -51,7 +51,9 @@ class ResendBook:
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.executescript(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise DatabaseUnusable(path, str(error)) from error
+            raise DatabaseUnusable(
+                path, str(error), "messages that were already resent can then be resent again"
+            ) from error
 
     def close(self) -> None:
         """Closes the file."""

@@ -65,7 +65,7 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
     "--small-topics",
     metavar="MIB",
     type=click.IntRange(1, 64),
-    help="With --group-by topic: topics smaller than this share files. No topic folders are created; the topic is a column instead.",
+    help="With --group-by topic: topics with less log than this per day and export range share files. No topic folders are created; the topic is a column instead.",
 )
 @click.option("--table-per-topic", is_flag=True, help="Write one table per topic.")
 @click.option(

@@ -178,7 +178,7 @@ class Fetches:
             try:
                 process_queue.next_offset = await self._begin(queue)
             except HeadraceError as error:
-                logger.warning("start offset unknown, queue not fetched yet queue=%s error=%r", queue, str(error))
+                logger.warning("start offset unknown, queue not fetched yet queue=%s error=%r", queue.label, str(error))
                 await asyncio.sleep(BEGIN_AGAIN_S)
         while not process_queue.is_dropped:
             if queue in self._paused or self._limits.excess(process_queue) is not None:
@@ -193,7 +193,9 @@ class Fetches:
             except FlowControl:
                 await asyncio.sleep(FLOW_CONTROL_DELAY_S)
             except HeadraceError as error:
-                logger.warning("pull failed queue=%s offset=%d error=%r", queue, process_queue.next_offset, str(error))
+                logger.warning(
+                    "pull failed queue=%s offset=%d error=%r", queue.label, process_queue.next_offset, str(error)
+                )
                 await asyncio.sleep(ERROR_DELAY_S)
 
     async def _fetch_once(self, process_queue: ProcessQueue) -> None:
@@ -213,7 +215,7 @@ class Fetches:
         if result.status is PullStatus.OFFSET_ILLEGAL:
             logger.warning(
                 "offset out of range queue=%s offset=%d next_offset=%d",
-                queue, process_queue.next_offset, result.next_offset,
+                queue.label, process_queue.next_offset, result.next_offset,
             )  # fmt: skip
         process_queue.next_offset = result.next_offset
         if result.messages:

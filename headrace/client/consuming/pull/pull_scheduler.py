@@ -73,7 +73,7 @@ class PullScheduler(PullConsumer):
             try:
                 delay_s = await function(visible, self)
             except Exception:
-                logger.exception("pull task failed queue=%s", queue)
+                logger.exception("pull task failed queue=%s", queue.label)
                 delay_s = FAILED_DELAY_S
             await asyncio.sleep(DELAY_S if delay_s is None else delay_s)
 

@@ -71,7 +71,7 @@ class AssignedQueues:
         wanted = set(own)
         lost = [one for queue, one in self._assigned.items() if queue.topic == topic and queue not in wanted]
         for process_queue in lost:
-            logger.info("queue released queue=%s", process_queue.queue)
+            logger.info("queue released queue=%s", process_queue.queue.label)
         await asyncio.gather(*(self.release(process_queue) for process_queue in lost))
         return [one.queue for one in lost]
 
@@ -83,12 +83,12 @@ class AssignedQueues:
         if self._locks is not None and possible:
             granted, refused = await self._locks.lock(possible)
             for queue in refused:
-                logger.info("queue still locked by another member queue=%s", queue)
+                logger.info("queue still locked by another member queue=%s", queue.label)
         made = await asyncio.gather(*(self._begin(queue) for queue in possible if queue in granted))
         taken = [one for one in made if one is not None]
         for process_queue in taken:
             self._assigned[process_queue.queue] = process_queue
-            logger.info("queue assigned queue=%s offset=%d", process_queue.queue, process_queue.next_offset)
+            logger.info("queue assigned queue=%s offset=%d", process_queue.queue.label, process_queue.next_offset)
         return taken, len(taken) == len(fresh)
 
     async def _begin(self, queue: MessageQueue) -> ProcessQueue | None:
@@ -96,7 +96,7 @@ class AssignedQueues:
         try:
             offset = await start_offset(self._instance, self._store, self._start_from, queue)
         except HeadraceError as error:
-            logger.warning("queue not started, offset unknown queue=%s error=%r", queue, str(error))
+            logger.warning("queue not started, offset unknown queue=%s error=%r", queue.label, str(error))
             return None
         process_queue = ProcessQueue(queue, offset)
         if self._locks is not None:
@@ -143,7 +143,7 @@ class AssignedQueues:
         try:
             await self._store.persist([queue], wait=wait)
         except (HeadraceError, OSError) as error:
-            logger.warning("offset not stored queue=%s error=%r", queue, str(error))
+            logger.warning("offset not stored queue=%s error=%r", queue.label, str(error))
 
     async def _leave(
         self, process_queue: ProcessQueue, pulls: Collection["asyncio.Task[None]"], locks: QueueLocks
@@ -154,7 +154,7 @@ class AssignedQueues:
                 async with asyncio.timeout(LEAVE_S):
                     await process_queue.consume_lock.acquire()
             except TimeoutError:
-                logger.warning("handler still running, queue released anyway queue=%s", queue)
+                logger.warning("handler still running, queue released anyway queue=%s", queue.label)
             await _settle(pulls)
             # order: the offset is at the broker before another member can lock the queue and ask for it.
             await self._keep(queue, wait=True)

@@ -209,7 +209,7 @@ class ConcurrentService:
         if not messages:
             return
         if self._send_back is None:
-            logger.warning("failed messages dropped queue=%s offset=%d count=%d", process_queue.queue,
+            logger.warning("failed messages dropped queue=%s offset=%d count=%d", process_queue.queue.label,
                            messages[0].queue_offset, len(messages))  # fmt: skip
             self._finish(process_queue, messages)
             return
@@ -260,7 +260,7 @@ class ConcurrentService:
                 or now_ms() - message.started_ms <= timeout_s * 1000
             ):
                 return
-            logger.warning("handler timed out, message sent back message=%s", message.message_id)
+            logger.warning("handler timed out, sending the message back message=%s", message.message_id)
             try:
                 await self._send_back.send(message, EXPIRED_DELAY_LEVEL, process_queue.queue.broker_name)
             except HeadraceError as error:

@@ -121,7 +121,7 @@ class Handler:
         first = messages[0]
         logger.error(
             "handler failed handler=%s topic=%s queue=%s offset=%d messages=%d",
-            self.name, first.origin.visible_queue.topic, first.origin.queue, first.queue_offset, len(messages), exc_info=error,
+            self.name, first.origin.visible_queue.topic, first.origin.queue.label, first.queue_offset, len(messages), exc_info=error,
         )  # fmt: skip
         return _failed(context, error=error)
 

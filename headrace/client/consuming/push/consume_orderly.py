@@ -188,7 +188,7 @@ class OrderlyService:
         try:
             self._loop.call_soon_threadsafe(_complete, visit.future, done, failure)
         except RuntimeError:
-            logger.warning("handler returned after the loop was closed queue=%s", visit.process_queue.queue)
+            logger.warning("handler returned after the loop was closed queue=%s", visit.process_queue.queue.label)
 
     def _commit(self, process_queue: ProcessQueue) -> None:
         offset = process_queue.commit()
