@@ -42,6 +42,8 @@ class InspectedLog:
         if files:
             self.file_size = len(files[0].view)
             self.min_offset = self.end = files[0].start
+        elif limit is not None:
+            self.min_offset = self.end = limit  # all were deleted while they were listed
 
     def check_files(self) -> Iterator[Finding]:
         """Names, lengths and gaps."""
@@ -63,7 +65,10 @@ class InspectedLog:
         has_ended = False
         for number, name in enumerate(self._names):
             file = open_file(self._directory / name)
-            if file is None:
+            if file is None:  # deleted by a running store
+                self.end = int(name) + self.file_size
+                if self.limit is not None:
+                    self.end = min(self.end, self.limit)
                 continue
             if has_ended:
                 if not self._is_beyond_limit(file.start) and not is_zero(file.view, 0):

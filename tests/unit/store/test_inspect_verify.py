@@ -11,6 +11,7 @@ from headrace.protocol.consume_queue_layout import ENTRY
 from ipc.publish.flush import FlushPublisher
 from store.index.layout import entry_position, slot_position
 from store.inspect import files
+from store.inspect.log import InspectedLog
 from store.inspect.verify import Finding, Progress, verify
 from store.paths import file_name
 from support import golden
@@ -237,6 +238,25 @@ def test_files_deleted_while_they_are_listed_leave_no_gap(tmp_path: Path, monkey
 
     monkeypatch.setattr(files, "open_file", delete_second_after_first_was_opened)
     assert [file.start for file in files.list_files(tmp_path)] == [20, 30]
+
+
+@pytest.mark.parametrize("deleted_before_listing", [True, False])
+def test_log_whose_files_are_all_deleted_meanwhile_still_ends_at_its_limit(
+    deleted_before_listing: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "commitlog"
+    folder.mkdir()
+    for start in (65536, 131072):
+        (folder / file_name(start)).write_bytes(bytes(65536))
+    log = InspectedLog(tmp_path)
+    if not deleted_before_listing:
+        log.open(140000)
+    for path in folder.iterdir():
+        path.unlink()
+    if deleted_before_listing:
+        log.open(140000)
+    list(log.read())
+    assert log.end == 140000
 
 
 @pytest.mark.slow
