@@ -262,7 +262,8 @@ class Supervisor:
             self._end(error)
 
     def _end(self, error: ApplianceError) -> None:
-        logger.error("appliance failed error=%r", str(error))
+        # Not at error level, which standard error shows: the command prints the error itself.
+        logger.info("appliance failed error=%r", str(error))
         self._error = self._error or error
         self.stop()
 

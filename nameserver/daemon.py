@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.model import connection_limits
 from headrace.remoting import Connection, RemotingServer
 from headrace.remoting.admin_gate import AdminGate
+from headrace.remoting.fault_log import FaultLog
 from headrace.remoting.open_files import limits_of_process
 from headrace.remoting.server_tls import ServerTls
 from nameserver.config import NameServerConfig
@@ -49,6 +51,7 @@ class NameServer:
             admit=AdminGate.from_options("name server", config).admit,
             idle_timeout_s=config.server_channel_max_idle_time_seconds,
             limits=limits_of_process(config),
+            faults=FaultLog(limits=connection_limits.OPTIONS),
             buffer_limit=config.max_connection_buffer_bytes,
             tls=tls,
         )
@@ -96,8 +99,7 @@ def run(
     """Serves until `stop_fd` becomes readable.
 
     `ready` is called once, when clients can connect; `beat` at least every quarter of a second while the loop turns, and so is
-    `count(name, change)` for each counter. Raises PortTaken (an OSError),
-    KvConfigUnreadable.
+    `count(name, change)` for each counter, for the first time before `ready`. Raises PortTaken (an OSError), KvConfigUnreadable.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(beat, ready, stop_fd, config, Path(directory), host, port, tls, count))
@@ -120,6 +122,7 @@ async def _serve(
     await name_server.listen(host, port)
     loop.add_reader(stop_fd, stopped.set)
     try:
+        name_server.add_counts(count)
         ready()
         while not stopped.is_set():
             beat()

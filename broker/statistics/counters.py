@@ -1,4 +1,4 @@
-"""The broker's counters, added to the counter page, which outlives the process."""
+"""The broker's counters, added to the counter page, which outlives the process. The page has all of them from the start."""
 
 from collections.abc import Callable
 
@@ -58,6 +58,7 @@ class Counters:
         self._unreadable = unreadable
         # A current number, unlike the other counters, is not continued from a killed predecessor.
         self._counted = {name: page.read().get(name, 0) for name in _LEVELS}
+        self.add()  # a reader finds every counter as soon as the broker runs
 
     def add(self) -> None:
         """Called once per tick."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.statistics.counters import LIMITS
+from headrace.model.connection_limits import OPTIONS
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.remoting_command import RemotingCommand, create_request
 from support import load
@@ -42,6 +44,16 @@ def ask(peer: socket.socket, request: bytes) -> RemotingCommand:
     while True:
         for answer in decoder.feed(peer.recv(65536)):
             return answer
+
+
+def test_every_limit_has_a_counter_as_soon_as_the_appliance_is_ready(appliance: HeadraceProcess) -> None:
+    counters = appliance.status()["counters"]
+    assert {name for name in counters["broker"] if name.startswith("limit.")} == {
+        f"limit.{option}" for option in LIMITS
+    }
+    assert {name for name in counters["nameserver"] if name.startswith("limit.")} == {
+        f"limit.{option}" for option in OPTIONS
+    }
 
 
 def count_of(appliance: HeadraceProcess, limit: str) -> int:

@@ -55,13 +55,17 @@ def open_database(folder: Path) -> sqlite3.Connection:
         finally:
             os.close(file)
         connection = sqlite3.connect(path, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise DatabaseUnusable(path, str(error), _WITHOUT) from error
+    try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         for number, schema in enumerate(_SCHEMAS[version:], version + 1):
             connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {number}; COMMIT;")
-    except (OSError, sqlite3.Error) as error:
+    except sqlite3.Error as error:
+        connection.close()
         raise DatabaseUnusable(path, str(error), _WITHOUT) from error
     if version > _VERSION:
         connection.close()

@@ -194,4 +194,4 @@ def test_unreadable_records_are_skipped_individually_counted_and_logged_once(
     assert (alone.status, alone.next_begin_offset) == (GetMessageStatus.FOUND, 4)
     assert queue.sources.unreadable.count == 1
     (line,) = [record.getMessage() for record in caplog.records]
-    assert f"topic=T queue=0 queue_offset=2 physical_offset={physical_offset} " in line
+    assert f"topic=T queue_id=0 queue_offset=2 physical_offset={physical_offset} " in line

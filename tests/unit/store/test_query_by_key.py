@@ -117,4 +117,4 @@ def test_damaged_record_is_skipped_counted_and_logged_once(asked: Asked, caplog:
         assert asked.offsets("all") == [place for place in places if place != places[2]]
     assert asked.unreadable.count == 1
     (line,) = [text for text in caplog.messages if "unreadable" in text]
-    assert f"topic=Topic queue=-1 queue_offset=-1 physical_offset={places[2]} " in line
+    assert f"topic=Topic queue_id=-1 queue_offset=-1 physical_offset={places[2]} " in line

@@ -38,13 +38,13 @@ def test_login_with_a_password_that_was_changed_meanwhile_fails(tmp_path: Path) 
             await users.set_password("alice", "another password")
             return is_right
 
-    users = Users(open_database(tmp_path), Slow(QUICK), lambda: 0)
-
     async def log_in() -> Any:
         await users.add("alice", PASSWORD, Access.ADMIN)
         return await users.log_in("alice", PASSWORD)
 
-    assert asyncio.run(log_in()) is None
+    with contextlib.closing(open_database(tmp_path)) as opened:
+        users = Users(opened, Slow(QUICK), lambda: 0)
+        assert asyncio.run(log_in()) is None
 
 
 # ---- the first login's link
@@ -125,17 +125,18 @@ def test_network_of_an_address(address: str, network: str) -> None:
 def test_refusals_never_drive_changes_out_of_the_audit_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_log, "_KEPT", 50)
     monkeypatch.setattr(audit_log, "_REFUSED_KEPT", 20)
-    log = AuditLog(open_database(tmp_path), lambda: 0)
-    for number in range(40):
-        log.add("alice", "", "topic.create", f"T{number}")
-    for _ in range(1_000):
-        log.add_refused("eve", "", "topic.create", "T", "eve is viewer")
-    entries = log.entries()
-    assert len([entry for entry in entries if entry.outcome == "done"]) == 40
-    assert 20 <= len([entry for entry in entries if entry.outcome.startswith("refused: ")]) < 120
-    for number in range(200):
-        log.add("alice", "", "topic.create", f"T{number}")
-    assert 50 <= len([entry for entry in log.entries() if entry.outcome == "done"]) < 150
+    with contextlib.closing(open_database(tmp_path)) as opened:
+        log = AuditLog(opened, lambda: 0)
+        for number in range(40):
+            log.add("alice", "", "topic.create", f"T{number}")
+        for _ in range(1_000):
+            log.add_refused("eve", "", "topic.create", "T", "eve is viewer")
+        entries = log.entries()
+        assert len([entry for entry in entries if entry.outcome == "done"]) == 40
+        assert 20 <= len([entry for entry in entries if entry.outcome.startswith("refused: ")]) < 120
+        for number in range(200):
+            log.add("alice", "", "topic.create", f"T{number}")
+        assert 50 <= len([entry for entry in log.entries() if entry.outcome == "done"]) < 150
 
 
 def test_database_of_the_first_version_is_upgraded_and_keeps_its_users(tmp_path: Path) -> None:
@@ -144,10 +145,10 @@ def test_database_of_the_first_version_is_upgraded_and_keeps_its_users(tmp_path:
         old.execute("INSERT INTO users VALUES ('alice', 3, 'hash', 1, 2)")
         old.execute("INSERT INTO audit VALUES (1, 5, 'alice', '', 'login', '', 'done', '', '')")
         old.commit()
-    now = open_database(tmp_path)
-    assert [user.name for user in Users(now, Passwords(QUICK), lambda: 0).list()] == ["alice"]
-    assert [entry.action for entry in AuditLog(now, lambda: 0).entries()] == ["login"]
-    assert now.execute("PRAGMA user_version").fetchone() == (2,)
+    with contextlib.closing(open_database(tmp_path)) as now:
+        assert [user.name for user in Users(now, Passwords(QUICK), lambda: 0).list()] == ["alice"]
+        assert [entry.action for entry in AuditLog(now, lambda: 0).entries()] == ["login"]
+        assert now.execute("PRAGMA user_version").fetchone() == (2,)
 
 
 def test_database_is_private_and_not_opened_through_a_link(tmp_path: Path) -> None:

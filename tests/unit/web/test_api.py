@@ -41,15 +41,16 @@ def ask(console: RunningConsole, token: str, path: str, body: bytes | None = Non
 # ---- the store of tokens
 
 
-def tokens_of(folder: Path, now: list[int]) -> tuple[Tokens, sqlite3.Connection]:
-    database = open_database(folder)
-    database.execute("INSERT INTO users VALUES ('alice', 2, 'hash', 1, 2)")
-    return Tokens(database, lambda: now[0]), database
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with contextlib.closing(open_database(tmp_path)) as opened:
+        opened.execute("INSERT INTO users VALUES ('alice', 2, 'hash', 1, 2)")
+        yield opened
 
 
-def test_token_ends_with_its_time_its_user_and_its_revocation(tmp_path: Path) -> None:
+def test_token_ends_with_its_time_its_user_and_its_revocation(database: sqlite3.Connection) -> None:
     now = [0]
-    tokens, database = tokens_of(tmp_path, now)
+    tokens = Tokens(database, lambda: now[0])
     secret = tokens.create("alice", "ci", Access.VIEWER, 2)
     now[0] = 2 * DAY_MS - 1
     assert tokens.find(secret) is not None
@@ -64,8 +65,8 @@ def test_token_ends_with_its_time_its_user_and_its_revocation(tmp_path: Path) ->
     assert tokens.find(secret) is None
 
 
-def test_token_may_do_no_more_than_its_user_may_now(tmp_path: Path) -> None:
-    tokens, database = tokens_of(tmp_path, [0])
+def test_token_may_do_no_more_than_its_user_may_now(database: sqlite3.Connection) -> None:
+    tokens = Tokens(database, lambda: 0)
     secret = tokens.create("alice", "ci", Access.OPERATOR, 1)
     database.execute("UPDATE users SET access = 1")
     token = tokens.find(secret)
@@ -73,8 +74,8 @@ def test_token_may_do_no_more_than_its_user_may_now(tmp_path: Path) -> None:
     assert token.access is Access.VIEWER
 
 
-def test_database_has_no_token_with_which_one_could_log_in(tmp_path: Path) -> None:
-    tokens, database = tokens_of(tmp_path, [0])
+def test_database_has_no_token_with_which_one_could_log_in(tmp_path: Path, database: sqlite3.Connection) -> None:
+    tokens = Tokens(database, lambda: 0)
     secret = tokens.create("alice", "ci", Access.OPERATOR, 1)
     database.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -82,8 +83,8 @@ def test_database_has_no_token_with_which_one_could_log_in(tmp_path: Path) -> No
     assert secret.removeprefix("headrace_").encode() not in stored
 
 
-def test_user_has_a_limited_number_of_tokens(tmp_path: Path) -> None:
-    tokens, _ = tokens_of(tmp_path, [0])
+def test_user_has_a_limited_number_of_tokens(database: sqlite3.Connection) -> None:
+    tokens = Tokens(database, lambda: 0)
     for number in range(MOST_OF_USER):
         tokens.create("alice", f"ci-{number}", Access.VIEWER, 1)
     with pytest.raises(Invalid, match="already has 50 tokens"):

@@ -45,11 +45,7 @@ class ResendBook:
         """Opens or creates the file. Raises DatabaseUnusable: without it messages could be sent twice."""
         self._turn = threading.Lock()
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-            self._connection = sqlite3.connect(path, check_same_thread=False, timeout=5, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.executescript(_SCHEMA)
+            self._connection = _open(path)
         except (OSError, sqlite3.Error) as error:
             raise DatabaseUnusable(
                 path, str(error), "messages that were already resent can then be resent again"
@@ -100,3 +96,16 @@ class ResendBook:
                 if row is not None:
                     found[letter] = Resent(*row)
         return found
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    connection = sqlite3.connect(path, check_same_thread=False, timeout=5, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.executescript(_SCHEMA)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
