@@ -25,7 +25,7 @@ fi
 
 # make_tree SUITE TREE: a minimal system with this machine's network settings.
 make_tree() {
-    mkdir -p "$cache/$1/tree" "$cache/$1/archives/partial" "$pip_cache"
+    mkdir -p "$cache/$1/tree" "$cache/$1/archives" "$pip_cache"
     debootstrap --variant=minbase --cache-dir="$cache/$1/tree" "$1" "$2" "$mirror"
     case $1 in
     testing) ;;
@@ -48,12 +48,22 @@ make_tree() {
     done
 }
 
+# copy_packages FROM TO: links or copies the packages that TO lacks. apt locks the folder of its downloads, so each tree has its own.
+copy_packages() {
+    mkdir -p "$2"
+    for file in "$1"/*.deb; do
+        [ ! -e "$file" ] || [ -e "$2/${file##*/}" ] || ln "$file" "$2/" 2>/dev/null || cp "$file" "$2/"
+    done
+}
+
 # enter TREE SUITE COMMAND: runs a command in the tree, as the first process in new namespaces. Its mounts and processes end
 # with it. It gets only the environment variables needed to reach the network.
 enter() {
+    copy_packages "$cache/$2/archives" "$1/var/cache/apt/archives"
+    result=0
     env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
         $(env | grep -E '^(PIP_|SSL_CERT_|REQUESTS_CA_BUNDLE=|CURL_CA_BUNDLE=|MAVEN_OPTS=|(https?|no|HTTPS?|NO)_(proxy|PROXY)=)[^ ]*$') \
-        TREE="$1" ARCHIVES="$cache/$2/archives" PIP_DOWNLOADS="$pip_cache" \
+        TREE="$1" PIP_DOWNLOADS="$pip_cache" \
         unshare --mount --pid --ipc --uts --fork --kill-child sh -euc '
             mount --bind "$TREE" "$TREE"
             cd "$TREE"
@@ -61,12 +71,13 @@ enter() {
             mount -t sysfs -o ro sysfs sys
             mount --rbind /dev dev
             mount -t tmpfs -o mode=1777 tmpfs dev/shm
-            mount --bind "$ARCHIVES" var/cache/apt/archives
             mount --bind "$PIP_DOWNLOADS" root/.cache/pip
             pivot_root . mnt
             umount -l mnt
             # Not exec: the first process must reap orphans, which this shell does and make would not.
             chroot . sh -c "$0"
             exit $?
-        ' "$3"
+        ' "$3" || result=$?
+    copy_packages "$1/var/cache/apt/archives" "$cache/$2/archives"
+    return $result
 }
