@@ -185,8 +185,8 @@ def _run_console(context: ApplianceRoleContext, settings: ApplianceSettings) -> 
     """The port first: while it is in use, an attempt imports little."""
     from web.listener import bind
 
-    configuration = settings.configuration
-    listener = bind(configuration.console.console_host, configuration.console.console_port)
+    configuration, options = settings.configuration, settings.configuration.console
+    listener = bind(options.console_host, options.console_port)
 
     from appliance.option_sources import own_servers
     from headrace.client.settings import ClientConfig, Credentials
@@ -196,12 +196,14 @@ def _run_console(context: ApplianceRoleContext, settings: ApplianceSettings) -> 
 
     cluster = ClientConfig(
         configuration.brokers[0].nameserver_addresses,
-        credentials=Credentials.from_env(),
+        credentials=Credentials(options.console_access_key, options.console_secret_key)
+        if options.console_access_key
+        else Credentials.from_env(),
         tls=outgoing_context(configuration.tls) or False,
     )
     paths = configuration.paths
     console = ConsoleSettings(
-        configuration.console,
+        options,
         cluster,
         Path(paths.console),
         Path(paths.control_socket),

@@ -27,6 +27,16 @@ class ConsoleConfig:
         help="Addresses and networks of reverse proxies, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto headers are used.",
     )
 
+    console_access_key: str = option(
+        "",
+        help="Access key of the account with which the console asks brokers with aclEnable=true; it needs admin: true. Empty: ROCKETMQ_ACCESS_KEY of the environment.",
+    )
+    console_secret_key: str = option(
+        "",
+        help="Secret key of that account. Nobody but the appliance's user should be able to read the file. Empty: ROCKETMQ_SECRET_KEY of the environment.",
+        secret=True,
+    )
+
     @property
     def url(self) -> str:
         """Its address for a browser on this machine; behind a proxy it is another."""
@@ -42,6 +52,8 @@ class ConsoleConfig:
                 f"consoleBasePath={self.console_base_path}: expected a path such as /headrace, without a trailing slash"
             )
         parse_networks("consoleTrustedProxies", self.console_trusted_proxies)
+        if bool(self.console_access_key) != bool(self.console_secret_key):
+            raise ValueError("consoleAccessKey and consoleSecretKey must be set together")
 
 
 class OptionOrigin(enum.Enum):

@@ -29,14 +29,15 @@ def option(
     help: str = "",  # noqa: A002
     changeable: bool = False,
     by_request: bool = True,
+    secret: bool = False,
 ) -> Any:
-    """Returns a field of a configuration. `changeable`: it may be changed at run time.
+    """Returns a field of a configuration. `changeable`: it may be changed at run time. `secret`: its value is left out of `repr`.
 
     `by_request`: requests may change it if it is changeable. False for addresses, paths, ports and what concerns access: these are only read
     from the file.
     """
     metadata = {"key": key, "help": help, "changeable": changeable, "by_request": changeable and by_request}
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, repr=not secret, metadata=metadata)
 
 
 def key_of(field: "dataclasses.Field[Any]") -> str:

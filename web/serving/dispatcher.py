@@ -6,6 +6,7 @@ cause and what to do, or its JSON; others are logged and answered without detail
 """
 
 import asyncio
+import dataclasses
 import logging
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
@@ -18,6 +19,7 @@ from sanic.response import redirect
 
 from headrace.errors import HeadraceError
 from web.accounts.audit_log import STARTED, AuditLog
+from web.cluster.refusals import REFUSAL_ADVICE, is_refusal
 from web.errors import Invalid, NotFound, NotLoggedIn, QueryFailed
 from web.paths import API, path_of
 from web.routes import Change, Outcome, Query, Raw, Route, View, Visit
@@ -226,7 +228,11 @@ async def _read(query: Query, visit: Visit) -> tuple[View, dict[str, TableView[A
     async with asyncio.timeout(DEADLINE_S):
         view = await query.run(visit)
         selected = [table.select(visit.arguments, _prefix(view, table.name)) for table in view.tables]
-        return view, {one.table.name: one for one in await asyncio.gather(*(one.fill() for one in selected))}
+        tables = await asyncio.gather(*(one.fill() for one in selected))
+    in_rows = (getattr(row, "problem", "") for one in tables for row in one.rows)
+    if is_refusal((*view.problems, *in_rows)):
+        view = dataclasses.replace(view, problems=[*view.problems, REFUSAL_ADVICE])
+    return view, {one.table.name: one for one in tables}
 
 
 async def _export(query: Query, visit: Visit, kind: str) -> HTTPResponse:
@@ -263,9 +269,13 @@ def _explain(error: Exception) -> tuple[QueryFailed, int]:
     """The cause and what to do, for the user, and the HTTP status."""
     match error:
         case QueryFailed():
+            if is_refusal([str(error)]):
+                error.advice = REFUSAL_ADVICE
             return error, error.status
         case SanicException():
             return QueryFailed(str(error)), error.status_code
+        case HeadraceError() if is_refusal([str(error)]):
+            return QueryFailed(str(error), REFUSAL_ADVICE), 502
         case HeadraceError() if error.retryable:
             return QueryFailed(str(error), "Check that the server is running and reachable, then reload the page."), 502
         case HeadraceError():

@@ -241,3 +241,18 @@ def test_config_check_reads_the_certificates_that_appliance_toml_names(tmp_path:
     toml = write(tmp_path / "appliance.toml", f'tlsConfigFile = "{tmp_path}/tls.properties"\n')
     with pytest.raises(ConfigurationError, match=r"tls\.server\.certPath=/nowhere\.pem: No such file or directory"):
         check_file(toml)
+
+
+def test_console_account_is_whole_and_its_secret_key_is_in_no_text(tmp_path: Path) -> None:
+    both = 'consoleAccessKey = "operator"\nconsoleSecretKey = "not-to-be-shown"\n'
+    toml = write(tmp_path / "appliance.toml", both)
+    configuration = read_configuration(Sources(data=str(tmp_path), appliance_toml=toml))
+    assert configuration.console.console_secret_key == "not-to-be-shown"
+    assert "not-to-be-shown" not in repr(configuration)
+    for line in both.splitlines():
+        half = write(tmp_path / "half.toml", line)
+        with pytest.raises(
+            ConfigurationError, match="consoleAccessKey and consoleSecretKey must be set together"
+        ) as error:
+            read_configuration(Sources(data=str(tmp_path), appliance_toml=half))
+        assert "not-to-be-shown" not in str(error.value)

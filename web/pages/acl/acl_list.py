@@ -15,7 +15,7 @@ from web.tables.table import Column, Kind, Table
 
 CLEARED: Final = ("", "")
 """The empty list in a request, whose lists are separated by commas: Java reads `,` as no entries, and nothing as one empty entry."""
-ADVICE: Final = "Give the console an account with admin: true (ROCKETMQ_ACCESS_KEY, ROCKETMQ_SECRET_KEY). Brokers of RocketMQ 4.9.8 report their accounts to nobody; they can still be changed here."
+ADVICE: Final = "Brokers of RocketMQ 4.9.8 report their accounts to nobody; they can still be changed here."
 
 
 class AccountRow(msgspec.Struct, frozen=True):
