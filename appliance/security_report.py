@@ -160,7 +160,7 @@ def _tls(tls: TlsSettings) -> Iterator[SecurityFinding]:
         )
     if tls.client_auth == "require":
         yield SecurityFinding(
-            "only clients with a certificate of your authority can connect; each of them may administer"
+            "only clients with a certificate issued by a trusted CA can connect; without ACL, each of them may administer"
         )
 
 
@@ -202,12 +202,12 @@ def _acl_files(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
         if account.secret_key in _KNOWN_SECRETS:
             yield SecurityFinding(
                 f"account {account.access_key} has a secret key that is publicly known",
-                f"choose another one: headrace acl add {account.access_key}",
+                f"choose another one: headrace acl add {account.access_key} --secret KEY",
             )
         elif len(account.secret_key) < _SHORT_SECRET:
             yield SecurityFinding(
                 f"account {account.access_key} has a secret key of fewer than {_SHORT_SECRET} characters",
-                f"choose a longer one: headrace acl add {account.access_key}",
+                f"choose a longer one: headrace acl add {account.access_key} --secret KEY",
             )
     admins = [account.access_key for account in rules.accounts.values() if account.is_admin]
     yield SecurityFinding(f"accounts: {len(rules.accounts)}; admin accounts: {', '.join(admins) or 'none'}")

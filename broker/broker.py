@@ -191,7 +191,7 @@ class _Broker:
             *([asyncio.create_task(self._access.keep())] if self._access is not None else []),
         ]
         context.running()
-        logger.info("broker running name=%s address=%s", settings.broker.broker_name, settings.broker.address)
+        logger.info("broker running broker=%s address=%s", settings.broker.broker_name, settings.broker.address)
         await stopped.wait()
         context.take_stop_order()
         await self._stop(server, requests.hot_round, tasks)

@@ -78,7 +78,7 @@ class BrokerConfig(ServerOptions):
         True, help="Whether a pull without messages is held for the time that the consumer requests.", changeable=True
     )
     short_polling_time_mills: int = option(
-        1000, help="How long such a pull is held if longPollingEnable is false (ms).", changeable=True
+        1000, help="How long a pull without messages is held if longPollingEnable is false (ms).", changeable=True
     )
     slave_read_enable: bool = option(
         False, help="Whether consumers that are far behind are redirected to a slave.", changeable=True
@@ -99,7 +99,7 @@ class BrokerConfig(ServerOptions):
     expect_consumer_num_use_filter: int = option(
         32, help="Number of consumer groups with SQL92 filters for which bit maps are designed."
     )
-    max_error_rate_of_bloom_filter: int = option(20, help="Error rate of these bit maps (per cent).")
+    max_error_rate_of_bloom_filter: int = option(20, help="Error rate of the bit maps of SQL92 filters (per cent).")
     filter_data_clean_time_span: int = option(
         86_400_000, help="How long the filter of a group without consumers is kept (ms)."
     )
@@ -121,7 +121,7 @@ class BrokerConfig(ServerOptions):
         changeable=True,
     )
     timer_max_delay_sec: int = option(
-        259_200, help="Maximum delay of such messages (s); never longer than fileReservedTime.", changeable=True
+        259_200, help="Maximum delay of timer messages (s); never longer than fileReservedTime.", changeable=True
     )
 
     # -- consumer offsets

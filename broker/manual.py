@@ -27,12 +27,12 @@ _TEXT: Final = """\
 
 # Request codes
 
-The broker answers the requests of the first table on its main port and on the fast one two below it, pulls on the main port
+The broker answers the requests of the first table on its main port and on the VIP channel (the port two below it), pulls on the main port
 only. Every other code is answered with code 3, `request type … not supported`.
 
 ## The broker serves
 
-LITE_PULL_MESSAGE is how RocketMQ 5's lite pull consumers ask; it is answered as PULL_MESSAGE is. GET_TOPIC_CONFIG is a request of
+RocketMQ 5's lite pull consumers send LITE_PULL_MESSAGE; it is handled like PULL_MESSAGE. GET_TOPIC_CONFIG is a request of
 RocketMQ 5's tools and of the dashboard's pages about topics, which a 4.9 broker does not answer. GET_BROKER_CLUSTER_ACL_CONFIG shows secret
 keys; RocketMQ 4.9.8 refuses it, older releases answer it to everybody, and this broker answers it to admin accounts.
 
@@ -53,7 +53,7 @@ only, unless the peer is on the same host ([security](../operations/security.md)
 
 {to_clients}
 
-## Named by RocketMQ 4.9 and answered nowhere
+## Defined by RocketMQ 4.9, but not supported
 
 {unused}
 

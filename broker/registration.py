@@ -221,7 +221,7 @@ class Registration:
             return
         self._answers[address] = is_well
         if is_well:
-            logger.info("broker registered name_server=%s broker=%s", address, self._config.address)
+            logger.info("broker registered name_server=%s address=%s", address, self._config.address)
         else:
             logger.warning("registration failed, will retry name_server=%s error=%r", address, str(trouble))
 

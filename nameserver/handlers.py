@@ -116,7 +116,7 @@ class NameServerHandlers:
         )
         master = yield from self._routes.register_steps(registration, connection)
         if is_new:
-            logger.info("broker registered name=%s id=%d address=%s", broker.name, broker.id, broker.address)
+            logger.info("broker registered broker=%s id=%d address=%s", broker.name, broker.id, broker.address)
         answer = RegisterBrokerResponseHeader(master.ha_address, master.address) if master else None
         ordered = self._kv.find_table(ORDER_TOPIC_NAMESPACE)
         return response_to(
@@ -132,7 +132,7 @@ class NameServerHandlers:
         self._routes.unregister(
             BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
         )
-        logger.info("broker unregistered name=%s address=%s", header.broker_name, header.broker_addr)
+        logger.info("broker unregistered broker=%s address=%s", header.broker_name, header.broker_addr)
         return response_to(command, ResponseCode.SUCCESS)
 
     def query_data_version(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:

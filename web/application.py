@@ -108,7 +108,7 @@ def make_console(settings: ConsoleSettings) -> Console:
     first_login = FirstLogin(settings.folder, config.url, _now_ms)
     if users.is_empty():
         logger.warning(
-            "console has no users, open the link to create the first administrator link=%s file=%s",
+            "console has no users, open the link to create the first administrator link=%s path=%s",
             first_login.make(),
             first_login.path,
         )

@@ -29,7 +29,7 @@ class ConsoleConfig:
 
     console_access_key: str = option(
         "",
-        help="Access key of the account with which the console asks brokers with aclEnable=true; it needs admin: true. Empty: ROCKETMQ_ACCESS_KEY of the environment.",
+        help="Access key of the console's account at brokers with aclEnable=true; the account needs admin: true. Empty: ROCKETMQ_ACCESS_KEY of the environment.",
     )
     console_secret_key: str = option(
         "",

@@ -99,7 +99,7 @@ class AclFolder:
             for account in rules.accounts:
                 if account.access_key in accounts:
                     logger.warning(
-                        "duplicate access key ignored access_key=%s used_file=%s ignored_file=%s",
+                        "duplicate access key ignored access_key=%s used_path=%s ignored_path=%s",
                         account.access_key, places[account.access_key], path,
                     )  # fmt: skip
                     continue

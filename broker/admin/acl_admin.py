@@ -74,7 +74,7 @@ class AclAdmin:
             path = await self._control.change(lambda editor: editor.put_account(change))
         except BadAclFile as error:
             return refuse(command, failed, str(error))
-        logger.info("ACL account updated access_key=%s file=%s", access_key, path)
+        logger.info("ACL account updated access_key=%s path=%s", access_key, path)
         return done(command)
 
     async def delete_account(self, command: RemotingCommand) -> RemotingCommand:
@@ -90,7 +90,7 @@ class AclAdmin:
         if path is None:
             remark = f"The accesskey[{access_key}] corresponding to accessConfig has been deleted failed."
             return refuse(command, failed, remark)
-        logger.info("ACL account deleted access_key=%s file=%s", access_key, path)
+        logger.info("ACL account deleted access_key=%s path=%s", access_key, path)
         return done(command)
 
     async def put_white_addresses(self, command: RemotingCommand) -> RemotingCommand:
@@ -108,7 +108,7 @@ class AclAdmin:
         if not is_done:
             remark = f"The globalWhiteAddresses[{header.global_white_addrs}] has been updated failed."
             return refuse(command, failed, remark)
-        logger.info("ACL global white addresses updated file=%s count=%d", path or "default", len(patterns))
+        logger.info("ACL global white addresses updated path=%s count=%d", path or "default", len(patterns))
         return done(command)
 
     def version(self, command: RemotingCommand) -> RemotingCommand:

@@ -362,8 +362,8 @@ _REFUSED_TIMERS: dict[Outcome, Refused] = {
     Outcome.ILLEGAL: (
         ResponseCode.MESSAGE_ILLEGAL,
         (
-            "the delivery time is illegal: it must be a number within timerMaxDelaySec, and in the future"
-            " if it cancels another message"
+            "the delivery time is illegal: it must be a number, at most timerMaxDelaySec seconds ahead, and in the"
+            " future if the message cancels another one"
         ),
     ),
     Outcome.DISABLED: (

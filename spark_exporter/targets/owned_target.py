@@ -135,8 +135,8 @@ class OwnedTarget:
         """Roll back a decided commit whose files are lost. Its ranges will be exported again."""
         if self._sink.has_begun(commit):
             raise TargetError(
-                f"{self._sink.work.uri}: commit {commit.number} can be neither completed nor rolled back: {lost[0]} and {len(lost) - 1} other "
-                "files of it are missing, but part of it is already in the tables; export to another target"
+                f"{self._sink.work.uri}: commit {commit.number} can be neither completed nor rolled back: {len(lost)} of its files are "
+                f"missing ({lost[0]}), but part of it is already in the tables; export to another target"
             )
         withdraw(self._sink.moves(commit), staging, self._lock.confirm)
         nothing = Commit.without_files("rollback", self._ledger.last(), self.run, self.token)

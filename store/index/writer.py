@@ -57,13 +57,13 @@ class IndexWriter:
             return
         path = self._directory / names[-1]
         if path.stat().st_size != self._size:
-            logger.warning("IndexFile ignored, its size differs from the configured one file=%s", path)
+            logger.warning("IndexFile ignored, its size differs from the configured one path=%s", path)
             return
         file = self._map(path)
         count = HEADER.unpack_from(file.view)[-1]
         if not 0 <= count <= self._capacity:
             logger.warning(
-                "IndexFile ignored, its header is corrupt file=%s count=%d capacity=%d", path, count, self._capacity
+                "IndexFile ignored, its header is corrupt path=%s count=%d capacity=%d", path, count, self._capacity
             )
             file.close()
             return

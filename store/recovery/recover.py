@@ -158,7 +158,7 @@ class _Recovery:
         )
         self._log.close()
         logger.info(
-            "store recovered end_reason=%r records_read=%d seconds=%.1f %s",
+            "store recovered end_reason=%r records_read=%d duration_s=%.1f %s",
             survey.reason,
             survey.records,
             time.monotonic() - begun,

@@ -102,7 +102,7 @@ def test_way_of_a_message_is_found_by_its_key_as_a_time_line(page: Page, console
 
     wait_until(is_found, 60, "traces are indexed")
     page.locator("#table-messages tbody a").click()
-    expect(page.get_by_role("heading", name="Time line")).to_be_visible()
+    expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
     expect(page.locator(".timeline li").first).to_contain_text("sent shop: success")
     expect(page.get_by_text(PAYLOAD).first).to_be_visible()
     page.get_by_role("link", name="Show the message").click()

@@ -117,4 +117,4 @@ def test_limit_of_open_files_that_is_too_low_is_logged_in_one_line(tmp_path: Pat
         lines = [line for line in started.log.splitlines() if "connection limits set" in line and " broker[" in line]
         assert len(lines) == 1
         assert " warning " in lines[0]
-        assert "configured=10000000" in lines[0]
+        assert "configured_max_connections=10000000" in lines[0]

@@ -72,7 +72,7 @@ class HistoryFile:
         except sqlite3.DatabaseError as error:
             assert path is not None
             damaged = path.with_name(path.name + ".damaged")
-            logger.error("history corrupt, new file created file=%s renamed_to=%s error=%r", path, damaged, str(error))
+            logger.error("history corrupt, new file created path=%s renamed_to=%s error=%r", path, damaged, str(error))
             os.replace(path, damaged)
             for suffix in ("-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -191,7 +191,7 @@ def open_history(path: Path) -> HistoryFile:
     try:
         return HistoryFile(path)
     except (OSError, sqlite3.Error) as error:
-        logger.error("history kept in memory only, lost at the next start file=%s error=%r", path, str(error))
+        logger.error("history kept in memory only, lost at the next start path=%s error=%r", path, str(error))
         return HistoryFile(None)
 
 

@@ -44,6 +44,6 @@ class MetricsRoutes:
         except FileNotFoundError:
             return False
         except OSError as error:
-            logger.error("metrics token unreadable file=%s error=%r", self._token_file, str(error))
+            logger.error("metrics token unreadable path=%s error=%r", self._token_file, str(error))
             return False
         return bool(token) and hmac.compare_digest(given.strip().encode(), token)

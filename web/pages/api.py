@@ -17,7 +17,7 @@ _TABLE_ARGUMENTS: Final = (
     (
         "sort",
         {"type": "string"},
-        "A field of the rows; with a minus before it descending. Not every field can be sorted by.",
+        "The field to sort by; a leading minus sorts in descending order. Not all fields can be sorted by.",
     ),
     ("filter", {"type": "string", "maxLength": 200}, "Only rows that contain this text."),
     ("page", {"type": "integer", "minimum": 1, "maximum": 1_000_000}, "The page, from 1."),
@@ -105,7 +105,7 @@ def openapi(declared: Sequence[Route], base_path: str) -> dict[str, Any]:
         "info": {
             "title": "Headrace console",
             "version": headrace.__version__,
-            "description": "What the pages of the console do, as JSON. Tables are objects with rows, total, page and size.",
+            "description": "The data and operations of the console's pages, as JSON. Tables are objects with rows, total, page and size.",
         },
         "servers": [{"url": f"{base_path}{API}"}],
         "security": [{"token": []}],

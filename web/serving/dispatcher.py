@@ -287,5 +287,5 @@ def _explain(error: Exception) -> tuple[QueryFailed, int]:
             return QueryFailed("the cluster did not answer in time", advice), 504
         case _:
             return QueryFailed(
-                "the console failed to handle the request", "The cause is in logs/headrace.log."
+                "the console failed to handle the request", "The cause is in the console's log."
             ), _SERVER_ERRORS

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from appliance.cli.counted import counted
 from appliance.cli.filter_table import function_lines
 from appliance.cli.options import data_option
 from appliance.cli.supervisor_client import ask_supervisor, paths_of
@@ -155,16 +156,17 @@ def _discarded(counters: dict[str, int]) -> list[str]:
     if not records:
         return []
     first, last = counters["discarded_first_offset"], counters["discarded_last_offset"]
-    return [f"discarded at startup: {records:,} records after corruption in the log, offsets {first} to {last}"]
+    return [
+        f"discarded at startup: {counted(records, 'record')} after corruption in the log, offsets {first} to {last}"
+    ]
 
 
-def _deleted_early(counted: dict[str, int]) -> list[str]:
-    files = counted.get("forced_deletions", 0)
+def _deleted_early(counters: dict[str, int]) -> list[str]:
+    files = counters.get("forced_deletions", 0)
     if not files:
         return []
-    what = "1 file" if files == 1 else f"{files:,} files"
     return [
-        f"deleted before the retention time expired: {what}, {counted['forced_deleted_bytes']:,} bytes, because the disk was nearly full"
+        f"deleted before the retention time expired: {counted(files, 'file')}, {counters['forced_deleted_bytes']:,} bytes, because the disk was nearly full"
     ]
 
 
@@ -183,12 +185,11 @@ def _limits(role: str, counters: dict[str, dict[str, int]]) -> list[str]:
         for name, count in counters.get(role, {}).items()
         if name.startswith(_LIMIT) and count
     }
-    return [f"{role} limit reached: {limit}, {count:,} times" for limit, count in reached.items()]
+    return [f"{role} limit reached: {limit}, {counted(count, 'time')}" for limit, count in reached.items()]
 
 
 def _held(held: dict[str, int] | None) -> list[str]:
     if held is None:
         return []
-    segments = "1 segment" if held["segments"] == 1 else f"{held['segments']:,} segments"
     kept = f"{held['kept_bytes']:,} bytes" if held["kept_bytes"] else "none"
-    return [f"held by exports: {segments}, {kept} already deleted by the broker"]
+    return [f"held by exports: {counted(held['segments'], 'segment')}, {kept} already deleted by the broker"]

@@ -192,7 +192,7 @@ class RouteTable:
             if data is None:
                 raise RouteNotFound(
                     f"topic {topic} does not exist and auto-creation is disabled (no route for {template}); "
-                    f"create it with: mqadmin updateTopic -t {topic}",
+                    f"create it with: mqadmin updateTopic -n NAMESRV -c CLUSTER -t {topic}",
                     topic,
                 )
             for one in data.queue_datas:

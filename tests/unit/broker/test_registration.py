@@ -169,7 +169,7 @@ def test_unreachable_name_server_does_not_delay_the_others(tmp_path: Path, caplo
             await here.registration.register()
             await here.registration.register()
         assert [record.message for record in caplog.records][2:] == [
-            "broker registered name_server=a:1 broker=127.0.0.1:21011"
+            "broker registered name_server=a:1 address=127.0.0.1:21011"
         ]
 
     run(work())

@@ -90,7 +90,7 @@ def test_broker_that_refuses_is_a_problem_and_not_an_empty_list() -> None:
     answers.accounts["b:2"] = BrokerError.of(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not supported")
     view = listed(answers)
     assert "not supported" in view.problems[0]
-    assert "Brokers of RocketMQ 4.9.8 report their accounts to nobody" in view.problems[1]
+    assert "Brokers of RocketMQ 4.9.8 do not report their accounts" in view.problems[1]
     first, second = view.tables[1].rows
     assert (first.state, second.state, second.version) == ("enabled", "not readable", 3)
     # Nobody knows whether it has the account, nor with which secret key.

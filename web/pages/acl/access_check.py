@@ -72,4 +72,4 @@ class AccessCheck:
             choose=lambda row, chosen: chosen["shown"] == "all" or row.allowed == (chosen["shown"] == "allowed"),
             empty="The brokers report no accounts.",
         )
-        return View("Who may do it", "acl/check.html", data, [table] if is_asked else [], problems=problems_of(known))
+        return View("Check access", "acl/check.html", data, [table] if is_asked else [], problems=problems_of(known))

@@ -15,7 +15,7 @@ from web.tables.table import Column, Kind, Table
 
 CLEARED: Final = ("", "")
 """The empty list in a request, whose lists are separated by commas: Java reads `,` as no entries, and nothing as one empty entry."""
-ADVICE: Final = "Brokers of RocketMQ 4.9.8 report their accounts to nobody; they can still be changed here."
+ADVICE: Final = "Brokers of RocketMQ 4.9.8 do not report their accounts, but the accounts can still be changed here."
 
 
 class AccountRow(msgspec.Struct, frozen=True):

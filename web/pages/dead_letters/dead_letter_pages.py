@@ -84,13 +84,13 @@ class CancelForm(msgspec.Struct, frozen=True):
 _GROUP_COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
     Column("group", "Group", link=lambda row: path_of("dead-letters", row.group)),
     Column("messages", "Dead letters", Kind.NUMBER, is_enriched=True),
-    Column("last", "Last one", Kind.TIME, is_enriched=True),
+    Column("last", "Last dead letter", Kind.TIME, is_enriched=True),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
 _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
     Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
     Column("offset_id", "Choose", Kind.CHOICE),
-    Column("stored_at", "Given up", Kind.TIME, help="When the message became a dead letter."),
+    Column("stored_at", "Dead-lettered", Kind.TIME, help="When the message became a dead letter."),
     Column("original_topic", "Original topic", link=lambda row: path_of("topics", row.original_topic)),
     Column(
         "original_id",
@@ -125,13 +125,13 @@ class DeadLetterPages:
             Query("/dead-letters", self.list_groups, "List the groups with dead letters.", menu=MENU, shortcut="d"),
             Query(group, self.show, "Show the dead letters of a group.", section=MENU),
             Raw(f"{group}/export", LetterExport(self._queues).answer, Access.VIEWER),
-            Change(f"{group}/resend", ResendForm, self.resend, "dead-letter.resend", "Send chosen dead letters again."),
+            Change(f"{group}/resend", ResendForm, self.resend, "dead-letter.resend", "Resend selected dead letters."),
             Change(
                 f"{group}/resend-all",
                 ResendAllForm,
                 self.resend_all,
                 "dead-letter.resend-all",
-                "Start to send all dead letters of a range again.",
+                "Start resending all dead letters of a period.",
             ),
             Query(f"{group}/progress", self.progress, "Show the progress of a resend.", section=MENU),
             Change(f"{group}/cancel", CancelForm, self.cancel, "dead-letter.cancel", "Cancel a resend."),

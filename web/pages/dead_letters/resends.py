@@ -133,7 +133,7 @@ class Resends:
         except (HeadraceError, ConsoleError) as error:
             run.state, run.problem = "stopped", str(error)
         except Exception:
-            run.state, run.problem = "stopped", "the console failed; the cause is in logs/headrace.log"
+            run.state, run.problem = "stopped", "the console failed; the cause is in its log"
             raise
         finally:
             run.ended_ms = _now_ms()

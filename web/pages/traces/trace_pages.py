@@ -1,4 +1,4 @@
-"""TracePages: the way of a message as a time line, found by its id or its key."""
+"""TracePages: the way of a message as a timeline, found by its id or its key."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -37,7 +37,7 @@ class TracedRow(msgspec.Struct, frozen=True):
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A step on the time line, which is 1,000 units wide."""
+    """A step on the timeline, which is 1,000 units wide."""
 
     kind: str
     group: str
@@ -129,7 +129,7 @@ class TracePages:
 
 
 def bars_of(steps: Sequence[Step]) -> list[Bar]:
-    """The steps on a time line from the first beginning to the last end; those without any time are left out."""
+    """The steps on a timeline from the first beginning to the last end; those without any time are left out."""
     times = [(step, step.begin or step.end, step.end or step.begin) for step in steps]
     known = [(step, begin, end) for step, begin, end in times if begin is not None and end is not None]
     if not known:

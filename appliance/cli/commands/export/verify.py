@@ -40,7 +40,7 @@ def command(source: str, target: str, broker_name: str) -> int:
         for name in found.strays:
             print(f"{name}: the file belongs to no commit, but readers of the folder will see its rows")
         wrong = [counted(len(found.differences), "difference")] if found.differences else []
-        wrong += [f"{counted(len(found.strays), 'file')} of no commit"] if found.strays else []
+        wrong += [counted(len(found.strays), "orphaned file")] if found.strays else []
         said = ", ".join(wrong) or "OK"
         unread = f", no longer in the log: {counted(found.unread, 'range')}" if found.unread else ""
         print(f"{target}: {said}, {counted(found.ranges, 'range')}, {counted(found.rows, 'row')} compared{unread}")
