@@ -50,6 +50,7 @@ from web.pages.topics import TopicPages
 from web.pages.traces.trace_pages import TracePages
 from web.pages.users import UserPages
 from web.routes import Query, Route
+from web.sampling.log_ends import LogEnds
 from web.sampling.own_appliance import OwnAppliance
 from web.sampling.sampler import Sampler
 from web.serving.connections import HEAD_S, IDLE_S
@@ -121,7 +122,8 @@ def make_console(settings: ConsoleSettings) -> Console:
     limits = LoginLimits(_now_ms)
     alert_book = AlertBook(settings.folder / "alerts.db")
     alerts = AlertService(alert_book, cluster.admin, history.read)
-    recorder.followers.append(alerts.follow)
+    log_ends = LogEnds()
+    recorder.followers += [alerts.follow, log_ends.follow]
 
     resend_book = ResendBook(settings.folder / "dead-letters.db")
     resends = Resends(cluster, resend_book, audit.add)
@@ -132,7 +134,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *HistoryRoutes(history).routes(),
         *OverviewPages(cluster, own, sampler, Disks(cluster, history.read, time.time)).routes(),
         *ChartPages(history.read, time.time).routes(),
-        *ClusterPages(cluster, settings.own_servers).routes(),
+        *ClusterPages(cluster, settings.own_servers, log_ends).routes(),
         *AclPages(cluster).routes(),
         *TopicPages(cluster).routes(),
         *TailPages(cluster).routes(),

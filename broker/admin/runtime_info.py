@@ -63,6 +63,10 @@ class LogOffsets(PublishedOffsets, Protocol):
     def reput_offset(self) -> int:
         """Everything below is in both indexes."""
 
+    @property
+    def slave_count(self) -> int:
+        """How many slaves are connected."""
+
 
 class RuntimeInfo:
     """Collects the figures on request."""
@@ -121,6 +125,7 @@ class RuntimeInfo:
             "commitLogMaxOffset": str(wrote_offset),
             "dispatchBehindBytes": str(max(wrote_offset - self._log.reput_offset, 0)),
             "remainHowManyDataToFlush": size_text(max(wrote_offset - self._log.flushed_offset, 0)),
+            "haSlaveCount": str(self._log.slave_count),  # of Headrace: RocketMQ 4.9 does not report it
         }
 
     def _traffic_figures(self) -> dict[str, str]:

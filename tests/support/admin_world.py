@@ -66,6 +66,7 @@ class Log:
     wrote_offset: int = 27665
     flushed_offset: int = 27415
     reput_offset: int = 27665
+    slave_count: int = 0
 
 
 @dataclass

@@ -4,6 +4,7 @@ broker.in/NAME, broker.out/NAME             messages per second
 broker.disk/NAME                            used share of the file system, 0 to 1
 broker.free/NAME                            free bytes of the file system
 broker.log/NAME                             end of the CommitLog, bytes: it only grows
+broker.behind/NAME/ID                       bytes that a slave has not copied yet
 broker.kept/NAME                            age of the oldest message, s
 broker.p99/NAME                             99 % of sends are stored within, ms
 topic.in/TOPIC, topic.out/TOPIC             messages per second
@@ -38,6 +39,7 @@ def series_of(before: Sample | None, now: Sample) -> dict[str, float]:
         earlier = known.get(broker.key)
         if earlier is not None and earlier.problem is None and elapsed_s > 0:
             _add(values, _rates(earlier, broker, elapsed_s))
+    _add(values, _behind(answering))
     for group, lag_ms in _longest_lags(answering).items():
         values[f"group.time/{group}"] = lag_ms
     _add(values, _of_roles(now.status or {}))
@@ -60,6 +62,19 @@ def _of_broker(broker: BrokerSample, now_s: float) -> dict[str, float]:
         "p99": broker.number("putLatency99"),
     }
     return {f"broker.{figure}/{broker.key}": value for figure, value in figures.items() if value is not None}
+
+
+def _behind(brokers: list[BrokerSample]) -> dict[str, float]:
+    """By slave. Master and slave are read at about the same time: a slave seems to be ahead if it was read later."""
+    ends = {
+        (broker.cluster, broker.name): broker.number("commitLogMaxOffset") for broker in brokers if broker.is_master
+    }
+    behind: dict[str, float] = {}
+    for slave in brokers:
+        end, target = slave.number("commitLogMaxOffset"), ends.get((slave.cluster, slave.name))
+        if not slave.is_master and end is not None and target is not None:
+            behind[f"broker.behind/{slave.key}"] = max(target - end, 0)
+    return behind
 
 
 def _of_groups(broker: BrokerSample) -> dict[str, float]:

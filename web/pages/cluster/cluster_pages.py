@@ -9,8 +9,10 @@ from web.pages.cluster.cluster_list import ClusterList
 from web.pages.cluster.cluster_reads import ClusterReads
 from web.pages.cluster.name_server_page import NameServerPage
 from web.pages.cluster.option_table import OptionForm
+from web.pages.cluster.replication import ReplicationPage
 from web.pages.cluster.writes import StopForm, Writes
 from web.routes import Access, Change, Query, Route
+from web.sampling.log_ends import LogEnds
 
 _MENU = "Cluster"
 
@@ -18,12 +20,13 @@ _MENU = "Cluster"
 class ClusterPages:
     """The pages of the cluster."""
 
-    def __init__(self, cluster: Cluster, own_servers: Mapping[str, OwnServer]) -> None:
+    def __init__(self, cluster: Cluster, own_servers: Mapping[str, OwnServer], log_ends: LogEnds) -> None:
         reads = ClusterReads(cluster)
         self._list = ClusterList(reads)
         self._broker = BrokerPage(reads, own_servers)
         self._name_server = NameServerPage(reads, own_servers)
         self._writes = Writes(reads)
+        self._replication = ReplicationPage(reads, log_ends)
 
     def routes(self) -> list[Route]:
         """What it serves."""
@@ -31,6 +34,13 @@ class ClusterPages:
         writes = "/cluster/writes/<broker:str>"
         return [
             Query("/cluster", self._list.show, "List the brokers and name servers.", menu=_MENU, shortcut="b"),
+            Query(
+                "/replication",
+                self._replication.show,
+                "Show masters and slaves, and how far slaves are behind.",
+                menu="Replication",
+                shortcut="h",
+            ),
             Query(broker, self._broker.show, "Show a broker's statistics and configuration.", section=_MENU),
             Query(name_server, self._name_server.show, "Show a name server's configuration.", section=_MENU),
             Query(writes, self._writes.show, "Show whether a broker accepts messages.", section=_MENU),
