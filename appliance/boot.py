@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from appliance import preflight, process
+from appliance import export_process, preflight, process
 from appliance.broker_group import BrokerGroup
 from appliance.child import Inheritance
 from appliance.configuration_reader import Sources, read_configuration
@@ -23,6 +23,8 @@ from appliance.control_requests import ControlRequests
 from appliance.control_server import ControlServer
 from appliance.effective_configuration import BrokerConfiguration, Configuration
 from appliance.errors import PreflightFailed
+from appliance.export_order import ExportOrder
+from appliance.export_runs import ExportRuns
 from appliance.installed_program import InstalledProgram
 from appliance.log_channel import LogChannel, log_to
 from appliance.managed_role import ManagedRole, Phase
@@ -295,6 +297,7 @@ def _supervise(
         service_manager,
         say_ready,
         Reloader(sources, configuration, reload_page).reload,
+        _make_exports(configuration),
     )
     console = supervisor.find_role("console")
     tls = configuration.tls
@@ -310,3 +313,20 @@ def _supervise(
     os.close(stacks_fd)
     selector.close()
     return result
+
+
+def _make_exports(configuration: Configuration) -> ExportRuns:
+    """The exports of this appliance's brokers, into the configured folder."""
+    folder = configuration.export_folder
+
+    def command(order: ExportOrder) -> list[str]:
+        broker = configuration.find_broker(order.broker) if order.broker else configuration.brokers[0]
+        paths, options = broker.store_paths, broker.broker
+        log = paths.commit_log
+        source = paths.root if log == paths.root / "commitlog" else log
+        return export_process.command(
+            order, folder, os.path.abspath(source), options.broker_name, options.broker_cluster_name
+        )
+
+    labels = [broker.label for broker in configuration.brokers if broker.label]
+    return ExportRuns(folder, labels, command, export_process.environment)

@@ -24,7 +24,7 @@ from headrace.model.option import format_value, nearest_key
 
 MOST_BROKERS: Final = 26  # limit: one default name for each letter; each broker uses more than one processor core
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")  # limit: it is part of every log line
-_TAKEN: Final = frozenset({"logs", "namesrv", "store", "lock", "logger", "nameserver", "console", "tls"})
+_TAKEN: Final = frozenset({"logs", "namesrv", "store", "lock", "logger", "nameserver", "console", "tls", "exports"})
 """Names used by entries of the data folder and by the appliance's own roles."""
 _OWN_KEYS: Final = ("name", "port", "conf", "store")
 

@@ -3,6 +3,7 @@
 An unknown key is an error, because the file is not used by other programs.
 """
 
+import os
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +26,11 @@ class ApplianceConfig:
     ha_enable: bool = option(True, help="Run the ha role, which replicates from master to slaves.")
 
     console_enable: bool = option(True, help="Run the console, the web pages for operators (flag: --no-console).")
+
+    export_folder: str = option(
+        "",
+        help="Folder of exports that administrators start in the console, an absolute path; empty: `exports` in the data folder.",
+    )
 
     # -- TLS
     tls_mode: str = option(
@@ -77,6 +83,8 @@ class ApplianceConfig:
         _one_of("tlsMode", self.tls_mode, TLS_MODES)
         _one_of("logFormat", self.log_format, LOG_FORMATS)
         _one_of("logStderrLevel", self.log_stderr_level, (*LOG_LEVELS, "none"))
+        if self.export_folder and not os.path.isabs(self.export_folder):
+            raise ValueError(f"exportFolder={self.export_folder}: expected an absolute path")
         check_range("nameserverPort", self.nameserver_port, 1, 65_535)
         check_range("pythonFilterWorkers", self.python_filter_workers, 0, 64)
         check_range("pythonFilterMemory", self.python_filter_memory, 64 << 20, 1 << 40)

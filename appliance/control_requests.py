@@ -10,6 +10,12 @@ start     ROLE          when it is running
 restart   ROLE          when it is running again
 ========  ============  ==========================================================================
 
+==============  ======================================================================================
+exports         at once, with the last exports that the console requested (`export_runs`)
+start-export    when its process exists; the fields are those of `export_order`
+stop-export     at once, with `id` of the export; it ends later
+==============  ======================================================================================
+
 With several brokers, ROLE may be the name of one: the command then applies to all its roles, and a start recovers its
 store. Every answer has `ok`; if it is false, `error` has the reason in one line.
 """
@@ -20,7 +26,7 @@ from typing import Any, Final
 
 from appliance.broker_group import BrokerGroup, GroupState
 from appliance.control_server import Answer
-from appliance.errors import PreflightFailed
+from appliance.errors import ExportRefused, PreflightFailed
 from appliance.managed_role import ManagedRole, Phase
 from appliance.role_supervisor import RoleSupervisor
 from appliance.status import broker_status, role_statuses, store_status
@@ -30,6 +36,7 @@ from ipc.health_page import monotonic_ms
 
 _SHOWN_CHARACTERS: Final = 80
 _COMMANDS: Final = frozenset({"stop", "start", "restart"})
+_EXPORT_COMMANDS: Final = ("exports", "start-export", "stop-export")
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +58,8 @@ class ControlRequests:
         command, name = request.get("command"), request.get("role")
         if command == "status":
             answer({"ok": True, "status": self.status()})
+        elif command in _EXPORT_COMMANDS:
+            self._handle_export(command, request, answer)
         elif command == "stop" and name is None:
             logger.info("stop requested")
             self._stop_answers = [*(one for one in self._stop_answers if one.is_wanted), answer]
@@ -150,6 +159,21 @@ class ControlRequests:
             return False
 
         self._supervisor.when(is_done)
+
+    # ---- exports
+
+    def _handle_export(self, command: str, request: dict[str, Any], answer: Answer) -> None:
+        exports = self._supervisor.exports
+        try:
+            match command:
+                case "start-export":
+                    answer({"ok": True, "run": exports.start(request).as_json()})
+                case "stop-export":
+                    answer({"ok": True, "run": exports.stop(request.get("id")).as_json()})
+                case _:
+                    answer({"ok": True, **exports.as_json()})
+        except ExportRefused as error:
+            answer(_refusal(str(error)))
 
     # ---- one broker
 

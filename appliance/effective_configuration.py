@@ -89,6 +89,11 @@ class Configuration:
     """As `BrokerConfiguration.sources`."""
 
     @property
+    def export_folder(self) -> str:
+        """The folder of exports that administrators start in the console."""
+        return self.appliance.export_folder or self.paths.exports
+
+    @property
     def host(self) -> str:
         """The address on which all roles listen."""
         return self.appliance.host

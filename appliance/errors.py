@@ -8,7 +8,8 @@
     ├── RoleFailedToStart     a role reported why it cannot start
     ├── RoleGivenUp           a role kept dying before it was ready for the first time
     ├── ProgramReplaced       an upgrade replaced the program while it was running
-    └── NotRunning            no supervisor listens on the control socket
+    ├── NotRunning            no supervisor listens on the control socket
+    └── ExportRefused         an export that the console has requested was not started
 """
 
 from typing import ClassVar
@@ -56,3 +57,7 @@ class NotRunning(ApplianceError):  # noqa: N818  the design's name
     """No appliance runs on this data folder."""
 
     exit_code = exit_code.FAILED
+
+
+class ExportRefused(ApplianceError):  # noqa: N818  the design's name
+    """An export that the console has requested was not started, or not continued. Nothing has been changed."""

@@ -7,6 +7,7 @@
     DIR/logs           headrace.log and its older files; stacks.log, where a silent role leaves its stacks
     DIR/tls            the self-signed certificate, mode 0600, from the first TLS connection on, if no certificate is configured
     DIR/console        the console's accounts, audit log and history, mode 0600
+    DIR/exports        tables of exports that were started in the console (exportFolder)
     DIR/control.sock   control socket, mode 0600
 
 and for its broker, or under DIR/NAME for each of several brokers:
@@ -68,6 +69,11 @@ class AppliancePaths:
     def console(self) -> str:
         """The console's own folder."""
         return os.path.join(self.data, "console")
+
+    @property
+    def exports(self) -> str:
+        """Where exports that were started in the console write, unless exportFolder names another folder."""
+        return os.path.join(self.data, "exports")
 
     @property
     def logs(self) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Final
 from appliance.broker_group import BrokerGroup, GroupState
 from appliance.child import Inheritance
 from appliance.errors import ApplianceError, PreflightFailed, ProgramReplaced
+from appliance.export_runs import ExportRuns
 from appliance.managed_role import ManagedRole
 from appliance.role_supervisor import RoleSupervisor, Timeouts
 from appliance.service_manager import ServiceManager
@@ -66,6 +67,7 @@ class Supervisor:
         service_manager: ServiceManager,
         on_ready: Callable[[], None],
         reload: Callable[[], str],
+        exports: ExportRuns,
     ) -> None:
         """Starts the open groups. `on_ready` is called once, when every role is running except those of failed brokers.
 
@@ -73,6 +75,7 @@ class Supervisor:
         """
         self.own = own
         self.groups = {group.name: group for group in groups}
+        self.exports = exports
         self.is_ready = False
         self.is_stopping = False
         self._inherit = inherit
@@ -110,6 +113,7 @@ class Supervisor:
             logger.info("appliance stopping")
             self._service_manager.stopping()
             self.is_stopping = True
+            self.exports.close()
             for group in self.groups.values():
                 self.stop_group(group)
 
@@ -169,8 +173,9 @@ class Supervisor:
             self._end(self.own.error)
         for group in self.groups.values():
             self._follow(group)
+        self.exports.step(now_ms)
         if self.is_stopping:
-            if not any(group.is_open for group in self.groups.values()):
+            if not self.exports.is_running and not any(group.is_open for group in self.groups.values()):
                 self.own.stop()
         elif not self.is_ready and self._is_everything_up():
             self.is_ready = True

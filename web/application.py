@@ -39,6 +39,7 @@ from web.pages.dead_letters.dead_letter_pages import DeadLetterPages
 from web.pages.dead_letters.resend_book import ResendBook
 from web.pages.dead_letters.resends import Resends
 from web.pages.disks import Disks
+from web.pages.exports.export_pages import ExportPages
 from web.pages.groups.group_pages import GroupPages
 from web.pages.messages.message_pages import MessagePages
 from web.pages.overview import OverviewPages
@@ -144,6 +145,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *MessagePages(cluster).routes(),
         *DeadLetterPages(cluster, resend_book, resends).routes(),
         *TracePages(cluster).routes(),
+        *ExportPages(cluster, own).routes(),
         *AlertPages(alerts).routes(),
         *UserPages(users, sessions, audit, limits).routes(),
         *TokenPages(tokens).routes(),

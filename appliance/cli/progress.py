@@ -1,4 +1,4 @@
-"""Progress of a long command: one line on standard error with percentage, rate and time left, updated in place; nothing if standard error is not a terminal."""
+"""Progress of a long command on standard error: a line with percentage, rate and time left, updated in place if it is a terminal; or lines for programs."""
 
 import os
 import sys
@@ -9,14 +9,17 @@ from typing import Final, Self
 _BAR_WIDTH: Final = 30
 _LABEL_WIDTH: Final = 14
 _EVERY_S: Final = 0.1  # limit: faster updates are not visible, and writing costs more than reading
+_EVERY_LINE_S: Final = 1.0
 _WIPE: Final = "\r\x1b[2K"
 
 
 class ProgressLine:
     """The line. Call `show` at any rate, and `clear` before printing anything else."""
 
-    def __init__(self) -> None:
-        self._is_on = sys.stderr.isatty()
+    def __init__(self, *, in_lines: bool = False) -> None:
+        """`in_lines`: print `progress done_bytes=N total_bytes=N`, at most once a second, wherever standard error leads."""
+        self._in_lines = in_lines
+        self._is_on = in_lines or sys.stderr.isatty()
         self._is_shown = False
         self._shown_at = 0.0
         self._part = ""
@@ -29,9 +32,13 @@ class ProgressLine:
             if self._part:
                 self._began = now
             self._part = part
-        if not self._is_on or now - self._shown_at < _EVERY_S:
+        if not self._is_on or now - self._shown_at < (_EVERY_LINE_S if self._in_lines else _EVERY_S):
             return
         self._shown_at = now
+        if self._in_lines:
+            sys.stderr.write(f"progress done_bytes={done_bytes} total_bytes={total_bytes}\n")
+            sys.stderr.flush()
+            return
         self._is_shown = True
         text = progress_text(part, done_bytes, total_bytes, now - self._began)
         # A wrapped line could not be erased.

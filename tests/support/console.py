@@ -143,6 +143,7 @@ class RunningConsole:
         *,
         api_timeout: float = 1.0,
         credentials: Credentials | None = None,
+        control_socket: Path | None = None,
         **options: Any,
     ) -> None:
         listener = bind("127.0.0.1", 0)
@@ -152,7 +153,10 @@ class RunningConsole:
         self._stop_fd, self._stop_write_fd = os.pipe()
         self._is_ready = threading.Event()
         settings = ConsoleSettings(
-            self.config, ClientConfig(cluster, api_timeout=api_timeout, credentials=credentials), folder
+            self.config,
+            ClientConfig(cluster, api_timeout=api_timeout, credentials=credentials),
+            folder,
+            control_socket,
         )
         self._thread = threading.Thread(
             target=daemon.run, args=(lambda: None, self._is_ready.set, self._stop_fd, listener, settings)

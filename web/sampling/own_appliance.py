@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ipc.control_socket import ask
 from ipc.errors import NoAnswer, NobodyListens
+from web.errors import Invalid, QueryFailed
 
 FRESH_S: Final = 1.0
 """How long an answer is shared: the supervisor is asked once in this time, however many probes there are."""
@@ -40,6 +41,18 @@ class OwnAppliance:
                 self._latest = await asyncio.to_thread(_ask, self._path)
                 self._asked_s = time.monotonic()
             return self._latest
+
+    async def request(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The supervisor's answer to another request. Raises QueryFailed if there is none, Invalid if the supervisor refuses."""
+        if self._path is None:
+            raise QueryFailed("this console does not belong to an appliance")
+        try:
+            answer = await asyncio.to_thread(ask, self._path, dict(request), _TIMEOUT_S)
+        except (NobodyListens, NoAnswer) as error:
+            raise QueryFailed(str(error), "Check that the appliance is running, then reload the page.") from error
+        if answer.get("ok") is not True:
+            raise Invalid(str(answer.get("error", "the supervisor refused the request without a reason")))
+        return answer
 
 
 def _ask(path: Path) -> Answer:

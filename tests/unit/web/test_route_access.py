@@ -24,7 +24,7 @@ OPEN_TO_ANYONE = {
 CHANGES_OF_VIEWERS = {"/account/password", "/tokens", "/tokens/<token:str>/delete"}
 """Of the user's own account only."""
 ONLY_FOR_ADMINISTRATORS = ("/users", "/sessions", "/audit")
-CHANGED_BY_ADMINISTRATORS = ("/acl",)
+CHANGED_BY_ADMINISTRATORS = ("/acl", "/exports")
 
 
 def declared(folder: Path) -> list[Route]:

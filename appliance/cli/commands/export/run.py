@@ -100,6 +100,13 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
     type=click.FloatRange(min=0.1),
     help="Keep running and commit at this interval, until interrupted.",
 )
+@click.option(
+    "--progress",
+    type=click.Choice(["auto", "lines"]),
+    default="auto",
+    show_default=True,
+    help="How progress is printed. auto: a bar, if standard error is a terminal; lines: one line per second, for programs.",
+)
 @click.option("--strict", is_flag=True, help="Fail on damaged records instead of writing them to quarantine.")
 @click.option("--dry-run", is_flag=True, help="Show what would be read; write nothing.")
 def command(
@@ -123,6 +130,7 @@ def command(
     raw_properties: bool,
     compression: str,
     follow: float | None,
+    progress: str,
     strict: bool,
     dry_run: bool,
 ) -> None:
@@ -178,12 +186,12 @@ def command(
             _warn(f"{missing:,} bytes of the log are not flushed yet; the next run exports them")
         with interruptible():
             try:
-                _run(request, chosen, follow)
+                _run(request, chosen, follow, in_lines=progress == "lines")
             finally:
                 chosen.close()
 
 
-def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> None:
+def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None, *, in_lines: bool) -> None:
     from spark_exporter.running.export import (  # noqa: PLC0415
         Export,
         Summary,
@@ -196,7 +204,7 @@ def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with Export(request, engine) as export:
         if follow_s is None:
-            with ProgressLine() as line:
+            with ProgressLine(in_lines=in_lines) as line:
                 summary = export.run_once(partial(line.show, "log"))
         else:
             total: list[Summary] = []

@@ -1,0 +1,49 @@
+"""An administrator's task in Chromium: export a topic, and read the table."""
+
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from playwright.sync_api import Page, expect
+
+from headrace.sync import Message, Producer
+from support.appliance import Appliance
+from support.console import PASSWORD, first_administrator, is_up
+from support.servers import free_port, wait_until
+
+pytestmark = pytest.mark.slow
+QUICK = {"mappedFileSizeCommitLog": "1048576", "maxMessageSize": "65536", "flushCommitLogThoroughInterval": "200"}
+
+
+def test_topic_is_exported_and_read_with_pyarrow(tmp_path: Path, page: Page) -> None:
+    port = free_port()
+    with Appliance(tmp_path / "data", settings=QUICK, console_port=port) as appliance:
+        wait_until(lambda: is_up(port), 30, "console")
+        first_administrator(appliance.data / "console", port)
+        with Producer("producers", appliance.name_server) as producer:
+            for number in range(30):
+                producer.send(Message("Orders" if number % 3 else "Bills", f"message {number}"))
+        page.goto(f"http://127.0.0.1:{port}/topics/Orders")
+        page.get_by_label("User name").fill("admin")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("main").get_by_role("link", name="Export", exact=True).click()
+        expect(page.get_by_label("Target: the name of a folder")).to_have_value("Orders")
+        page.get_by_role("button", name="Start", exact=True).click()
+        expect(page.get_by_role("status")).to_have_text("The export has started.")
+        expect(page.locator("#running")).to_contain_text("exported 20 of 30 records", timeout=60_000)
+        page.reload()
+        expect(page.locator("dl.facts").first).to_contain_text("20")
+        page.get_by_role("button", name="Export new messages").click()
+        expect(page.locator("#running")).to_contain_text("exported 0 of 0 records", timeout=60_000)
+        page.keyboard.press("g")
+        page.keyboard.press("e")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Exports")
+        expect(page.locator("#table-targets")).to_contain_text("Orders")
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        files = sorted(map(str, (appliance.data / "exports" / "Orders").glob("dt=*/*.parquet")))
+        table = ds.dataset(files).to_table(columns=["topic", "body"])
+        assert set(table.column("topic").to_pylist()) == {"Orders"}
+        expected = sorted(f"message {number}".encode() for number in range(30) if number % 3)
+        assert sorted(table.column("body").to_pylist()) == expected

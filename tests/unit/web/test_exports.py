@@ -1,0 +1,232 @@
+"""The pages of exports, with a supervisor of the test behind the control socket."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipc.control_socket import decode, encode
+from support.console import PASSWORD, Browser, RunningConsole
+from web.pages.exports import export_pages
+
+pytestmark = pytest.mark.slow
+RUN: dict[str, Any] = {
+    "id": 1_795_000_000_000, "target": "orders", "format": "parquet", "topics": ["<b>T"], "broker": "", "from_ms": None, "to_ms": None,
+    "pid": 7, "state": "running", "ended_ms": None, "done_bytes": 5 << 20, "total_bytes": 10 << 20, "output": ["<script>alert(1)</script>"],
+}  # fmt: skip
+
+
+class Supervisor:
+    """Answers with `answers`, and keeps the requests."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.exports: dict[str, Any] = {"ok": True, "folder": str(folder), "brokers": [], "runs": []}
+        self.answers: dict[str, Any] = {}
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        self._listener.listen(8)
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            with client, client.makefile("rb") as file:
+                request = decode(file.readline())
+                self.requests.append(request)
+                command = request["command"]
+                answer = self.exports if command == "exports" else self.answers.get(command, {"ok": True})
+                client.sendall(encode(answer))
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+    def asked(self, command: str) -> list[dict[str, Any]]:
+        return [request for request in self.requests if request["command"] == command]
+
+
+@pytest.fixture(scope="module")
+def supervisor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
+    folder = tmp_path_factory.mktemp("s")
+    supervisor = Supervisor(folder / "control.sock", folder / "exports")
+    yield supervisor
+    supervisor.close()
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory, supervisor: Supervisor) -> Iterator[RunningConsole]:
+    socket_path = Path(supervisor.exports["folder"]).with_name("control.sock")
+    with RunningConsole(tmp_path_factory.mktemp("exports"), api_timeout=0.2, control_socket=socket_path) as console:
+        yield console
+
+
+@pytest.fixture(scope="module")
+def admin(console: RunningConsole) -> Browser:
+    return console.administrator()
+
+
+@pytest.fixture(autouse=True)
+def anew(supervisor: Supervisor) -> None:
+    supervisor.requests.clear()
+    supervisor.exports["runs"] = []
+    supervisor.exports["brokers"] = []
+    supervisor.answers.clear()
+
+
+def send(browser: Browser, path: str, form: dict[str, str]) -> tuple[int, str]:
+    page = browser.send(path, form, page="/exports")
+    return page.status, page.cause
+
+
+def test_start_is_an_order_of_names_and_is_in_the_audit_log(supervisor: Supervisor, admin: Browser) -> None:
+    form = {"target": "orders", "format": "delta", "begin": "2026-11-18T11:06:40", "end": "2026-11-18T12:06:40+01:00"}
+    page = admin.send("/exports", form, page="/exports")
+    assert (page.status, page.headers["location"]) == (303, "/exports/orders")
+    order = {
+        "target": "orders",
+        "format": "delta",
+        "topics": [],
+        "broker": "",
+        "from_ms": 1_795_000_000_000,
+        "to_ms": 1_795_000_000_000,
+    }
+    assert supervisor.asked("start-export") == [{"command": "start-export", **order}]
+    entry = admin.get("/api/v1/audit").json()["audit"]["rows"][0]
+    assert (entry["action"], entry["subject"], entry["outcome"]) == ("export.start", "orders", "done")
+    assert json.loads(entry["after"]) == order
+
+
+def test_refusal_of_the_supervisor_is_shown_and_in_the_audit_log(supervisor: Supervisor, admin: Browser) -> None:
+    supervisor.answers["start-export"] = {"ok": False, "error": "the export to bills is running; wait"}
+    status, cause = send(admin, "/exports", {"target": "orders"})
+    assert (status, "the export to bills is running; wait" in cause) == (400, True)
+    assert (
+        admin.get("/api/v1/audit").json()["audit"]["rows"][0]["outcome"]
+        == "failed: the export to bills is running; wait"
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("target", ""), ("target", "x" * 65), ("format", "csv"), ("begin", "yesterday"), ("end", "9" * 41), ("topics", "a " * 101), ("topics", "x" * 30_001)],
+)  # fmt: skip
+def test_invalid_form_reaches_no_supervisor(supervisor: Supervisor, admin: Browser, field: str, value: str) -> None:
+    assert send(admin, "/exports", {"target": "orders", field: value})[0] in {400, 502, 504}
+    assert supervisor.asked("start-export") == []
+
+
+def test_operator_sees_exports_and_starts_and_stops_none(
+    supervisor: Supervisor, console: RunningConsole, admin: Browser
+) -> None:
+    admin.send("/users", {"user": "olga", "password": PASSWORD, "role": "operator"}, "/users")
+    olga = console.browser()
+    olga.log_in("olga", PASSWORD)
+    supervisor.exports["runs"] = [RUN]
+    for path in ("/exports", "/exports/orders"):
+        page = olga.get(path)
+        assert page.status == 200
+        assert "50 %" in page.text
+        assert 'method="post" action="/exports' not in page.text
+    for path, form in (("/exports", {"target": "orders"}), ("/exports/orders/stop", {"run": str(RUN["id"])})):
+        page = olga.send(path, form, page="/exports")
+        assert (page.status, "requires the role admin" in page.cause) == (403, True)
+    assert {request["command"] for request in supervisor.requests} == {"exports"}
+
+
+def test_running_export_is_shown_with_progress_and_a_button_to_stop_it(supervisor: Supervisor, admin: Browser) -> None:
+    supervisor.exports["runs"] = [RUN]
+    for path in ("/exports", "/exports/orders"):
+        text = admin.get(path).text
+        assert "5.0 MiB / 10.0 MiB" in text
+        assert 'action="/exports/orders/stop"' in text
+        assert "&lt;script&gt;alert(1)" in text
+        assert "<script>alert(1)" not in text
+        assert "<b>T" not in text
+    page = admin.send("/exports/orders/stop", {"run": str(RUN["id"])}, page="/exports/orders")
+    assert (page.status, page.headers["location"]) == (303, "/exports/orders")
+    assert supervisor.asked("stop-export") == [{"command": "stop-export", "id": RUN["id"]}]
+
+
+@pytest.mark.parametrize(("target", "run"), [("bills", RUN["id"]), ("orders", 1)])
+def test_stop_of_another_run_is_not_found(supervisor: Supervisor, admin: Browser, target: str, run: int) -> None:
+    supervisor.exports["runs"] = [RUN]
+    assert send(admin, f"/exports/{target}/stop", {"run": str(run)})[0] == 404
+    assert supervisor.asked("stop-export") == []
+
+
+def test_failed_export_is_shown_with_its_last_words(supervisor: Supervisor, admin: Browser) -> None:
+    supervisor.exports["runs"] = [
+        {**RUN, "state": "failed", "ended_ms": RUN["id"] + 1, "output": ["headrace: the disk is full"]}
+    ]
+    text = admin.get("/exports/orders").text
+    assert "headrace: the disk is full" in text
+    assert "Stop</button>" not in text
+
+
+def test_several_brokers_are_offered(supervisor: Supervisor, admin: Browser) -> None:
+    supervisor.exports["brokers"] = ["broker-a", "broker-b"]
+    assert "<option>broker-b</option>" in admin.get("/exports").text
+
+
+def test_topic_s_name_is_suggested_as_target(admin: Browser) -> None:
+    text = admin.get("/exports?topic=%25RETRY%25a%7Cb").text
+    assert 'name="target" value="RETRY-a-b"' in text
+    assert "%RETRY%a|b</textarea>" in text
+
+
+@pytest.mark.parametrize("name", ["nothing", "..%2F..%2Fetc", "%00", "x" * 3000])
+def test_unknown_target_is_not_found(admin: Browser, name: str) -> None:
+    assert admin.get(f"/exports/{name}").status in {400, 404, 414}
+
+
+def test_formats_whose_package_is_missing_are_not_offered(admin: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(*missing: str) -> None:
+        monkeypatch.setattr(export_pages, "find_spec", lambda name: None if name in missing else object())
+
+    without("deltalake")
+    text = admin.get("/exports").text
+    assert '<option value="iceberg">' in text
+    assert '<option value="delta">' not in text
+    assert "headrace-appliance[delta]" in text
+    status, cause = send(admin, "/exports", {"target": "orders", "format": "delta"})
+    assert (status, "the package deltalake is not installed" in cause) == (502, True)
+    without("pyarrow", "pyiceberg", "deltalake")
+    text = admin.get("/exports").text
+    assert "The exporter is not installed." in text
+    assert "headrace-exporter" in text
+    assert 'method="post" action="/exports"' not in text
+    assert send(admin, "/exports", {"target": "orders"})[0] == 502
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"ok": True},
+        {"ok": True, "folder": 7, "brokers": [], "runs": []},
+        {"ok": True, "folder": "/", "brokers": [], "runs": [{}]},
+    ],
+)
+def test_invalid_answer_of_the_supervisor_is_an_error(
+    supervisor: Supervisor, admin: Browser, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(supervisor, "exports", answer)
+    page = admin.get("/exports")
+    assert (page.status, "the supervisor sent an invalid answer" in page.cause) == (502, True)
+
+
+def test_console_without_an_appliance_names_the_command(tmp_path: Path) -> None:
+    with RunningConsole(tmp_path, api_timeout=0.2) as console:
+        admin = console.administrator()
+        assert "<code>headrace export</code>" in admin.get("/exports").text
+        assert admin.get("/exports/orders").status == 404
+        assert "does not belong to an appliance" in send(admin, "/exports", {"target": "orders"})[1]

@@ -1,0 +1,361 @@
+"""ExportPages: what was exported, the exports that run or ran, and how administrators start and stop one.
+
+The console writes nothing and starts no process: it asks the appliance's supervisor, which runs an export on its own (`appliance/export_runs`).
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from web.cluster.cluster import Cluster
+from web.cluster.topic_reader import TopicReader
+from web.errors import Invalid, NotFound, QueryFailed
+from web.pages.exports.target_files import BrokerProgress, Target, TargetFiles
+from web.pages.groups.resets import parse_time
+from web.paths import path_of
+from web.routes import Access, Change, Outcome, Query, Route, View, Visit
+from web.sampling.own_appliance import OwnAppliance
+from web.tables.table import Column, Kind, Table
+
+_MENU: Final = "Export"
+_FORMATS: Final = ("parquet", "iceberg", "delta")
+_PACKAGES: Final = {"parquet": "pyarrow", "iceberg": "pyiceberg", "delta": "deltalake"}
+_EXTRAS: Final = {"pyarrow": "export-local", "pyiceberg": "iceberg", "deltalake": "delta"}
+_MOST_TOPICS: Final = 100
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """An export that was started here since the appliance started."""
+
+    started: int
+    target: str
+    format: str
+    topics: list[str]
+    state: str
+    progress: str
+    ended: int | None
+    output: str
+    """The last line that it printed."""
+
+
+class TargetRow(msgspec.Struct, frozen=True):
+    """A table in the folder of exports."""
+
+    target: str
+    format: str
+    topics: list[str]
+    exported_until: int
+    """When the last exported message was stored; with several brokers, of the one that is furthest behind."""
+    rows: int | None
+    size: int | None
+    last_commit: int
+    owner: str
+    problem: str
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run, as the supervisor describes it."""
+
+    id: int
+    target: str
+    format: str
+    topics: list[str]
+    state: str
+    done_bytes: int
+    total_bytes: int
+    output: list[str]
+    broker: str = ""
+    from_ms: int | None = None
+    to_ms: int | None = None
+    ended_ms: int | None = None
+    pid: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process exists."""
+        return self.state in {"running", "stopping"}
+
+
+class Exports(msgspec.Struct, frozen=True):
+    """The supervisor's answer."""
+
+    folder: str
+    brokers: list[str]
+    """The names among which a request chooses; empty for the only broker."""
+    runs: list[Run]
+    """The newest first."""
+
+    @property
+    def running(self) -> Run | None:
+        """The run in progress."""
+        return next((run for run in self.runs if run.is_running), None)
+
+
+class StartForm(msgspec.Struct, forbid_unknown_fields=True):
+    """A new export, or the next one to the same target."""
+
+    target: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    format: Literal["parquet", "iceberg", "delta"] = "parquet"
+    topics: Annotated[str, msgspec.Meta(max_length=30_000)] = ""
+    """Separated by spaces, commas or lines; empty: all."""
+    broker: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    begin: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    end: Annotated[str, msgspec.Meta(max_length=40)] = ""
+
+
+class StopForm(msgspec.Struct, forbid_unknown_fields=True):
+    """Which run of the target is to end."""
+
+    run: int
+
+
+_TARGET_COLUMNS: Final[tuple[Column[TargetRow], ...]] = (
+    Column("target", "Target", link=lambda row: path_of("exports", row.target)),
+    Column("format", "Format"),
+    Column("topics", "Topics", Kind.LIST, help="Empty: all topics except the brokers' own."),
+    Column("exported_until", "Exported until", Kind.TIME, help="When the last exported message was stored."),
+    Column("rows", "Rows", Kind.NUMBER),
+    Column("size", "Written", Kind.BYTES),
+    Column("last_commit", "Last commit", Kind.TIME),
+    Column("owner", "In use by", is_shown_if_any=True),
+    Column("problem", "Problem", is_shown_if_any=True),
+)
+_RUN_COLUMNS: Final[tuple[Column[RunRow], ...]] = (
+    Column("started", "Started", Kind.TIME),
+    Column("target", "Target", link=lambda row: path_of("exports", row.target)),
+    Column("format", "Format"),
+    Column("topics", "Topics", Kind.LIST),
+    Column("state", "State", is_word=True),
+    Column("progress", "Progress"),
+    Column("ended", "Ended", Kind.TIME),
+    Column("output", "Output"),
+)
+_PROGRESS_COLUMNS: Final[tuple[Column[BrokerProgress], ...]] = (
+    Column("broker", "Broker"),
+    Column("first", "First offset", Kind.NUMBER),
+    Column("end", "Exported to offset", Kind.NUMBER),
+    Column("last_stored", "Exported until", Kind.TIME),
+)
+
+
+def missing_packages() -> dict[str, str]:
+    """The formats that cannot be written here, and for each the package that is not installed."""
+    missing = [package for package in _EXTRAS if find_spec(package) is None]
+    return {
+        name: next(one for one in missing if one in {"pyarrow", package})
+        for name, package in _PACKAGES.items()
+        if package in missing or "pyarrow" in missing
+    }
+
+
+class ExportPages:
+    """The pages of exports."""
+
+    def __init__(
+        self, cluster: Cluster, own: OwnAppliance, find_missing: Callable[[], Mapping[str, str]] = missing_packages
+    ) -> None:
+        self._topics = TopicReader(cluster)
+        self._own = own
+        self._find_missing = find_missing
+        self._files = TargetFiles()
+        self._turn = asyncio.Lock()
+        self._reading: asyncio.Future[Any] | None = None
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        admin = Access.ADMIN
+        return [
+            Query("/exports", self.list_targets, "List the exported tables and the exports.", menu=_MENU, shortcut="e"),
+            Query("/exports/<target:str>", self.show, "Show an exported table and its exports.", section=_MENU),
+            Change(
+                "/exports",
+                StartForm,
+                self.start,
+                "export.start",
+                "Start an export.",
+                admin,
+                lambda _, form: form.target,
+            ),
+            Change("/exports/<target:str>/stop", StopForm, self.stop, "export.stop", "Stop an export.", admin),
+        ]
+
+    # ---- queries
+
+    async def list_targets(self, visit: Visit) -> View:
+        """All targets, and the last runs."""
+        if not self._own.exists:
+            return View("Exports", "exports/none.html", {}, [_target_table([]), _run_table([])])
+        exports = await self._exports()
+        targets, left_out = await self._read(lambda files: files.list(Path(exports.folder)))
+        topic = visit.arguments.get("topic", "")
+        data = {
+            "folder": exports.folder,
+            "brokers": exports.brokers,
+            "running": exports.running,
+            "asked": topic,
+            "suggested": re.sub(r"[^A-Za-z0-9._-]+", "-", topic).strip("-._")[:64],
+            **self._formats(),
+        }
+        problems = [f"{exports.folder} has {left_out} more folders than are shown"] if left_out else []
+        tables: list[Table[Any]] = [_target_table(targets), _run_table(exports.runs)]
+        return View("Exports", "exports/list.html", data, tables, problems=problems)
+
+    async def show(self, visit: Visit) -> View:
+        """One target."""
+        name = visit.path["target"]
+        exports = await self._exports()
+        target = await self._read(lambda files: files.find(Path(exports.folder), name))
+        runs = [run for run in exports.runs if run.target == name]
+        if target is None and not runs:
+            raise NotFound(f"nothing was exported to {name[:80]}", "Check its name in the list of exports.")
+        running = next((run for run in runs if run.is_running), None)
+        data = {
+            "target": target,
+            "path": str(Path(exports.folder) / name),
+            "brokers": exports.brokers,
+            "running": running,
+            "last": runs[0] if runs else None,
+            "next_broker": runs[0].broker if runs else "",
+            **self._formats(),
+        }
+        progress = Table(
+            "progress",
+            BrokerProgress,
+            target.progress if target else (),
+            _PROGRESS_COLUMNS,
+            empty="Nothing is exported yet.",
+        )
+        problems = [target.problem] if target and target.problem else []
+        return View("Export", "exports/show.html", data, [progress, _run_table(runs)], name, problems)
+
+    # ---- changes
+
+    async def start(self, _visit: Visit, form: StartForm) -> Outcome:
+        """Asks the supervisor to start an export."""
+        missing = self._find_missing()
+        if form.format in missing:
+            raise QueryFailed(f"the package {missing[form.format]} is not installed", _advice(missing[form.format]))
+        topics = list(dict.fromkeys(re.split(r"[\s,]+", form.topics.strip()))) if form.topics.strip() else []
+        if len(topics) > _MOST_TOPICS:
+            raise Invalid(f"{len(topics)} topics are named", f"Name at most {_MOST_TOPICS}, or none for all topics.")
+        if topics:
+            known = set(await self._topics.names())
+            unknown = [topic for topic in topics if topic not in known]
+            if unknown:
+                raise Invalid(f"the topic {unknown[0][:200]} does not exist", "Check its name in the list of topics.")
+        order = {
+            "target": form.target,
+            "format": form.format,
+            "topics": topics,
+            "broker": form.broker,
+            "from_ms": parse_time(form.begin) if form.begin else None,
+            "to_ms": parse_time(form.end) if form.end else None,
+        }
+        await self._own.request({"command": "start-export", **order})
+        return Outcome("The export has started.", {}, path_of("exports", form.target), after=order)
+
+    async def stop(self, visit: Visit, form: StopForm) -> Outcome:
+        """Asks the supervisor to stop an export."""
+        target = visit.path["target"]
+        run = next((run for run in (await self._exports()).runs if run.id == form.run and run.target == target), None)
+        if run is None:
+            raise NotFound("the export does not exist", "Reload the page.")
+        await self._own.request({"command": "stop-export", "id": run.id})
+        return Outcome(
+            "The export is being stopped. What it has committed stays; the next export continues there.",
+            {},
+            path_of("exports", target),
+            before={"state": run.state, "done_bytes": run.done_bytes, "total_bytes": run.total_bytes},
+        )
+
+    # ----
+
+    async def _exports(self) -> Exports:
+        if not self._own.exists:
+            raise NotFound("this console does not belong to an appliance", "Use: headrace export")
+        answer = await self._own.request({"command": "exports"})
+        try:
+            return msgspec.convert(answer, Exports)
+        except msgspec.ValidationError as error:
+            raise QueryFailed(f"the supervisor sent an invalid answer: {error}", "Restart the appliance.") from error
+
+    async def _read(self, read: Callable[[TargetFiles], Any]) -> Any:
+        """Reads files in a thread, one page at a time: a folder that does not answer must not take one thread after the other."""
+        async with self._turn:
+            if self._reading is not None:
+                await asyncio.wait([self._reading])
+            self._reading = asyncio.ensure_future(asyncio.to_thread(read, self._files))
+            try:
+                return await asyncio.shield(self._reading)
+            except OSError as error:
+                raise QueryFailed(
+                    f"cannot read {error.filename}: {error.strerror}", "Check the owner and mode of the folder."
+                ) from error
+
+    def _formats(self) -> dict[str, Any]:
+        missing = self._find_missing()
+        return {
+            "formats": [name for name in _FORMATS if name not in missing],
+            "advice": [_advice(package) for package in dict.fromkeys(missing.values())],
+        }
+
+
+def _advice(package: str) -> str:
+    if package == "pyarrow":
+        return "Install Debian's package headrace-exporter, or: pip install 'headrace-appliance[export-local]'"
+    return f"Install the format's library: pip install 'headrace-appliance[{_EXTRAS[package]}]'"
+
+
+def _target_table(targets: Sequence[Target]) -> Table[TargetRow]:
+    rows = [
+        TargetRow(
+            one.target,
+            one.format,
+            list(one.topics),
+            min((each.last_stored for each in one.progress), default=0),
+            one.rows,
+            one.written_bytes,
+            one.last_commit,
+            one.owner,
+            one.problem,
+        )
+        for one in targets
+    ]
+    return Table(
+        "targets",
+        TargetRow,
+        rows,
+        _TARGET_COLUMNS,
+        search=("target", "topics"),
+        sort="target",
+        empty="Nothing was exported yet.",
+    )
+
+
+def _run_table(runs: Sequence[Run]) -> Table[RunRow]:
+    rows = [
+        RunRow(
+            run.id,
+            run.target,
+            run.format,
+            run.topics,
+            run.state,
+            f"{run.done_bytes * 100 // run.total_bytes} %" if run.total_bytes else "",
+            run.ended_ms,
+            run.output[-1] if run.output else "",
+        )
+        for run in runs
+    ]
+    return Table(
+        "runs",
+        RunRow,
+        rows,
+        _RUN_COLUMNS,
+        sort="-started",
+        empty="No export was started here since the appliance started.",
+    )
