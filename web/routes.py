@@ -98,6 +98,8 @@ class Query:
     """The `menu` of the page to which it belongs, for a page without an entry of its own."""
     shortcut: str = ""
     """The key that opens it after `g`."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """What its address may carry besides the arguments of tables, each with a line for the API's document."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def openapi(declared: Sequence[Route], base_path: str) -> dict[str, Any]:
                 {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
                 for name in _PART.findall(route.path)
             ]
-            + ([] if isinstance(route, Change) else _TABLE_PARAMETERS),
+            + ([] if isinstance(route, Change) else [*_arguments(route), *_TABLE_PARAMETERS]),
             **(
                 {"requestBody": {"required": True, "content": _json(form_schemas[route.form])}}
                 if isinstance(route, Change)
@@ -96,8 +96,7 @@ def openapi(declared: Sequence[Route], base_path: str) -> dict[str, Any]:
             "responses": {
                 "200": _answer("What was done." if isinstance(route, Change) else "The page's data and tables.",
                                "Outcome" if isinstance(route, Change) else "Data"),
-                "4XX": _answer("The request was refused; the reason.", "Failure"),
-                "5XX": _answer("The cluster or the console failed; the reason.", "Failure"),
+                **{status: _answer(reason, "Failure") for status, reason in _FAILURES.items()},
             },
         }  # fmt: skip
     return {
@@ -119,6 +118,17 @@ def openapi(declared: Sequence[Route], base_path: str) -> dict[str, Any]:
     }
 
 
+_FAILURES: Final = {
+    "400": "The request is invalid.",
+    "401": "There is no valid token.",
+    "403": "The role of the token is too low.",
+    "404": "What the request names does not exist.",
+    "413": "The request is too large.",
+    "429": "There were too many attempts.",
+    "502": "The cluster refused the request or failed.",
+    "503": "A broker or the console cannot serve the request at present.",
+    "504": "The cluster did not answer in time.",
+}
 _TABLE_PARAMETERS: Final = [
     {"name": name, "in": "query", "schema": schema, "description": description}
     for name, schema, description in _TABLE_ARGUMENTS
@@ -148,6 +158,13 @@ def _operations(declared: Sequence[Route]) -> Iterator[tuple[Query | Change[Any]
             yield route, "GET"
         elif isinstance(route, Change):
             yield route, "POST"
+
+
+def _arguments(route: Query) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "query", "schema": {"type": "string"}, "description": description}
+        for name, description in route.arguments.items()
+    ]
 
 
 def _template(path: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from web.errors import Invalid
 from web.history.disk_outlook import ReadChart
 from web.history.history_file import MOST_NAMES_READ
-from web.pages.charts import BYTES, DURATION, NUMBER, RATE, SHARE, Chart, Line, charts_of
+from web.pages.charts import BYTES, DURATION, NUMBER, RANGE_ARGUMENT, RATE, SHARE, Chart, Line, charts_of
 from web.routes import Query, Route, View, Visit
 from web.tables.table import Column, Kind, Table
 
@@ -40,7 +40,19 @@ class ChartPages:
 
     def routes(self) -> list[Route]:
         """What it serves."""
-        return [Query("/charts", self.show, "Show recorded time series.", section="Dashboard")]
+        return [
+            Query(
+                "/charts",
+                self.show,
+                "Show recorded time series.",
+                section="Dashboard",
+                arguments={
+                    "series": "Names of recorded series, separated by commas; /history/names lists them.",
+                    "unit": f"How values are shown: {', '.join(_UNITS)}.",
+                    **RANGE_ARGUMENT,
+                },
+            )
+        ]
 
     async def show(self, visit: Visit) -> View:
         """The series that the address names, separated by commas."""

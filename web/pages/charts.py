@@ -37,6 +37,9 @@ class Chart(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...]
 
 
+RANGE_ARGUMENT: Final = {"range": f"The time that charts show: {', '.join(RANGES)}. The values are at /history."}
+
+
 class Charts(msgspec.Struct, frozen=True):
     """The charts of a page."""
 

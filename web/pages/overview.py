@@ -8,7 +8,7 @@ import msgspec
 
 from headrace.protocol.bodies import ClusterInfo
 from web.cluster.cluster import Cluster
-from web.pages.charts import DURATION, MOST_LINES, NUMBER, RATE, SHARE, Chart, Charts, Line, charts_of
+from web.pages.charts import DURATION, MOST_LINES, NUMBER, RANGE_ARGUMENT, RATE, SHARE, Chart, Charts, Line, charts_of
 from web.pages.disks import Disks, weekend_answer
 from web.paths import path_of
 from web.routes import Query, Route, View, Visit
@@ -101,7 +101,14 @@ class OverviewPages:
     def routes(self) -> list[Route]:
         """What it serves."""
         return [
-            Query("/", self.show, "Show the state of the cluster and of the appliance.", menu="Dashboard", shortcut="o")
+            Query(
+                "/",
+                self.show,
+                "Show the state of the cluster and of the appliance.",
+                menu="Dashboard",
+                shortcut="o",
+                arguments=RANGE_ARGUMENT,
+            )
         ]
 
     async def show(self, visit: Visit) -> View:

@@ -71,7 +71,16 @@ class ProducerPages:
 
     def routes(self) -> list[Route]:
         """What it serves."""
-        return [Query("/producers", self.show, "List the connected producers.", menu="Producer", shortcut="p")]
+        return [
+            Query(
+                "/producers",
+                self.show,
+                "List the connected producers.",
+                menu="Producer",
+                shortcut="p",
+                arguments=_KINDS.argument,
+            )
+        ]
 
     async def show(self, _visit: Visit) -> View:
         """All connected producers. One request for each master."""

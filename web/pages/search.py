@@ -75,7 +75,18 @@ class SearchPages:
 
     def routes(self) -> list[Route]:
         """What it serves."""
-        return [Query("/search", self.show, "Find topics, groups, clients and messages.")]
+        return [
+            Query(
+                "/search",
+                self.show,
+                "Find topics, groups, clients and messages.",
+                arguments={
+                    "q": "What to look for.",
+                    "keys": "`yes`: also look for messages with this key if something else was found.",
+                    **_KINDS.argument,
+                },
+            )
+        ]
 
     async def show(self, visit: Visit) -> View:
         """What contains the text `q`. `keys=yes` looks for it as a message key even if something else has it."""

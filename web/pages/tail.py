@@ -70,7 +70,13 @@ class TailPages:
     def routes(self) -> list[Route]:
         """What it serves."""
         return [
-            Query("/topics/<topic:str>/tail", self.show, "Show the live tail of a topic.", section="Topic"),
+            Query(
+                "/topics/<topic:str>/tail",
+                self.show,
+                "Show the live tail of a topic.",
+                section="Topic",
+                arguments={"rate": "At most so many messages a second."},
+            ),
             Raw("/topics/<topic:str>/tail/events", self.stream, Access.VIEWER),
         ]
 

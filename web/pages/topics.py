@@ -14,7 +14,7 @@ from web.cluster.cluster import Cluster
 from web.cluster.topic_kinds import DEAD_LETTER, NORMAL, RETRY, SYSTEM, topic_kind
 from web.cluster.topic_reader import TopicReader, lag_of
 from web.errors import Invalid, NotFound
-from web.pages.charts import MOST_LINES, NUMBER, RATE, Chart, Charts, Line, charts_of
+from web.pages.charts import MOST_LINES, NUMBER, RANGE_ARGUMENT, RATE, Chart, Charts, Line, charts_of
 from web.pages.groups.group_reads import GroupReads
 from web.pages.topic_consumers import TopicConsumers
 from web.paths import path_of
@@ -183,13 +183,23 @@ class TopicPages:
     def routes(self) -> list[Route]:
         """What it serves."""
         return [
-            Query("/topics", self.list_topics, "List the topics.", menu=_MENU, shortcut="t"),
-            Query("/topics/<topic:str>", self.show_topic, "Show a topic, its queues and its groups.", section=_MENU),
+            Query("/topics", self.list_topics, "List the topics.", menu=_MENU, shortcut="t", arguments=KINDS.argument),
+            Query(
+                "/topics/<topic:str>",
+                self.show_topic,
+                "Show a topic, its queues and its groups.",
+                section=_MENU,
+                arguments=RANGE_ARGUMENT,
+            ),
             Query(
                 "/topics/<topic:str>/consumers",
                 self._consumers.show,
                 "Show who consumes each queue of a topic.",
                 section=_MENU,
+                arguments={
+                    "broker": "With `queue`: only this queue, by the name of its broker.",
+                    "queue": "The number of the queue.",
+                },
             ),
             Change(
                 "/topics", TopicForm, self.create, "topic.create", "Create a topic.", subject=lambda _, form: form.topic

@@ -17,7 +17,23 @@ from sanic import HTTPResponse, Request, Sanic
 from sanic.exceptions import SanicException
 from sanic.response import redirect
 
-from headrace.errors import HeadraceError
+from headrace.errors import (
+    BrokerError,
+    BrokerNotFound,
+    ConfigError,
+    FlowControl,
+    HeadraceError,
+    LocalProtocolError,
+    MessageIllegal,
+    MessageInvalid,
+    RouteNotFound,
+    ServiceNotAvailable,
+    SubscriptionGroupNotExist,
+    SubscriptionNotExist,
+    SystemBusy,
+    TopicNotExist,
+)
+from headrace.protocol.response_code import ResponseCode
 from web.accounts.audit_log import STARTED, AuditLog
 from web.cluster.refusals import REFUSAL_ADVICE, is_refusal
 from web.errors import Invalid, NotFound, NotLoggedIn, QueryFailed
@@ -36,6 +52,11 @@ CHANGE_DEADLINE_S: Final = 30.0
 EXPORT_DEADLINE_S: Final = 120.0
 _TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 _SERVER_ERRORS: Final = 500
+_NOT_FOUND: Final = (
+    RouteNotFound, BrokerNotFound, TopicNotExist, SubscriptionNotExist, SubscriptionGroupNotExist
+)  # fmt: skip
+_INVALID: Final = (ConfigError, MessageInvalid, MessageIllegal, LocalProtocolError)
+_BUSY: Final = (SystemBusy, FlowControl, ServiceNotAvailable)
 
 Handler = Callable[..., Coroutine[Any, Any, HTTPResponse | None]]
 
@@ -276,6 +297,14 @@ def _explain(error: Exception) -> tuple[QueryFailed, int]:
             return QueryFailed(str(error)), error.status_code
         case HeadraceError() if is_refusal([str(error)]):
             return QueryFailed(str(error), REFUSAL_ADVICE), 502
+        case BrokerError() if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+            return QueryFailed(str(error)), 404
+        case HeadraceError() if isinstance(error, _NOT_FOUND):
+            return QueryFailed(str(error)), 404
+        case HeadraceError() if isinstance(error, _INVALID):
+            return QueryFailed(str(error)), 400
+        case HeadraceError() if isinstance(error, _BUSY):
+            return QueryFailed(str(error), "Try again later."), 503
         case HeadraceError() if error.retryable:
             return QueryFailed(str(error), "Check that the server is running and reachable, then reload the page."), 502
         case HeadraceError():

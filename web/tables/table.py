@@ -78,6 +78,11 @@ class Choice:
     values: tuple[tuple[str, str], ...]
     """Value and label; the first is the default."""
 
+    @property
+    def argument(self) -> dict[str, str]:
+        """Its argument of the address, with a line for the API's document."""
+        return {self.key: f"One of {', '.join(value for value, _ in self.values)}; the default is {self.values[0][0]}."}
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:

@@ -193,6 +193,8 @@ def test_document_has_every_operation_and_no_open_reference(tmp_path: Path) -> N
         at = document
         for part in reference.removeprefix("#/").split("/"):
             at = at[part]
+    parameters = {one["name"] for one in document["paths"]["/search"]["get"]["parameters"]}
+    assert {"q", "keys", "kind", "sort", "page"} <= parameters
     form = document["paths"]["/tokens"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert form == {"$ref": "#/components/schemas/CreateTokenForm"}
     with contextlib.suppress(KeyError):

@@ -28,6 +28,13 @@ _COLUMNS: Final[tuple[Column[CheckRow], ...]] = (
     Column("broker", "Broker"),
 )
 _SHOWN: Final = Choice("shown", "Shown", (("all", "All"), ("allowed", "Allowed"), ("refused", "Refused")))
+CHECK_ARGUMENTS: Final = {
+    "action": "`pub`, `sub` or `admin`.",
+    "resource": "The topic to which messages are sent, or the topic or group that is consumed.",
+    "account": "Only this account.",
+    "from": "The address of the client.",
+    **_SHOWN.argument,
+}
 
 
 class AccessCheck:

@@ -33,6 +33,17 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     white_address: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
 
 
+RULE_ARGUMENTS: Final = {
+    "admin": "New rules, as in the form: `true` for an account that may send admin requests.",
+    "default_topic": "The permission for topics without a rule. If it is given, the rules are tried.",
+    "default_group": "The permission for groups without a rule.",
+    "topics": "Rules for topics: one `name=PERMISSION` a line.",
+    "groups": "Rules for groups: one `name=PERMISSION` a line.",
+    "white_address": "The address from which the account needs no signature.",
+    "resource": "A topic or group with which the rules are tried, besides those that they name.",
+}
+
+
 class AccountForm(Rules, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An account to be created or changed; `broker`: the name of one, or empty for all masters.
 

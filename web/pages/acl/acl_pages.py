@@ -1,8 +1,8 @@
 """AclPages: what this room serves."""
 
 from web.cluster.cluster import Cluster
-from web.pages.acl.access_check import AccessCheck
-from web.pages.acl.account_page import AccountForm, AccountPage, DeletionForm
+from web.pages.acl.access_check import CHECK_ARGUMENTS, AccessCheck
+from web.pages.acl.account_page import RULE_ARGUMENTS, AccountForm, AccountPage, DeletionForm
 from web.pages.acl.acl_list import AclList, WhiteForm
 from web.pages.acl.acl_reads import AclReads
 from web.routes import Access, Change, Query, Route
@@ -24,11 +24,29 @@ class AclPages:
         account = "/acl/accounts/<account:str>"
         return [
             Query("/acl", self._list.show, "List the accounts and white addresses.", menu=_MENU, shortcut="k"),
-            Query("/acl/check", self._check.show, "Show who may do something, and why.", section=_MENU),
             Query(
-                "/acl/new", self._account.show_new, "Preview the rules of a new account.", Access.ADMIN, section=_MENU
+                "/acl/check",
+                self._check.show,
+                "Show who may do something, and why.",
+                section=_MENU,
+                arguments=CHECK_ARGUMENTS,
             ),
-            Query(account, self._account.show, "Preview new rules of an account.", Access.ADMIN, section=_MENU),
+            Query(
+                "/acl/new",
+                self._account.show_new,
+                "Preview the rules of a new account.",
+                Access.ADMIN,
+                section=_MENU,
+                arguments={"access_key": "The name of the new account.", **RULE_ARGUMENTS},
+            ),
+            Query(
+                account,
+                self._account.show,
+                "Preview new rules of an account.",
+                Access.ADMIN,
+                section=_MENU,
+                arguments=RULE_ARGUMENTS,
+            ),
             Change(
                 "/acl/accounts",
                 AccountForm,

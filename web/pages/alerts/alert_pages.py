@@ -88,7 +88,14 @@ class AlertPages:
             return str(form.name)
 
         return [
-            Query("/alerts", self.list, "Show alerts, rules and channels.", menu=_MENU, shortcut="l"),
+            Query(
+                "/alerts",
+                self.list,
+                "Show alerts, rules and channels.",
+                menu=_MENU,
+                shortcut="l",
+                arguments=_STATES.argument,
+            ),
             Query("/alerts/rules/<rule:str>", self.show_rule, "Show a rule.", section=_MENU),
             Query("/alerts/channels/<channel:str>", self.show_channel, "Show a channel.", section=_MENU),
             Change("/alerts/rules", RuleForm, self.add_rule, "alert.rule.create", "Add a rule.", subject=name_of),

@@ -8,7 +8,7 @@ from web.pages.cluster.broker_page import BrokerPage
 from web.pages.cluster.cluster_list import ClusterList
 from web.pages.cluster.cluster_reads import ClusterReads
 from web.pages.cluster.name_server_page import NameServerPage
-from web.pages.cluster.option_table import OptionForm
+from web.pages.cluster.option_table import OPTION_ARGUMENTS, OptionForm
 from web.pages.cluster.replication import ReplicationPage
 from web.pages.cluster.writes import StopForm, Writes
 from web.routes import Access, Change, Query, Route
@@ -41,8 +41,20 @@ class ClusterPages:
                 menu="Replication",
                 shortcut="h",
             ),
-            Query(broker, self._broker.show, "Show a broker's statistics and configuration.", section=_MENU),
-            Query(name_server, self._name_server.show, "Show a name server's configuration.", section=_MENU),
+            Query(
+                broker,
+                self._broker.show,
+                "Show a broker's statistics and configuration.",
+                section=_MENU,
+                arguments=OPTION_ARGUMENTS,
+            ),
+            Query(
+                name_server,
+                self._name_server.show,
+                "Show a name server's configuration.",
+                section=_MENU,
+                arguments=OPTION_ARGUMENTS,
+            ),
             Query(writes, self._writes.show, "Show whether a broker accepts messages.", section=_MENU),
             Change(
                 broker,

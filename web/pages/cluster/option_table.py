@@ -13,6 +13,11 @@ from web.tables.table import Choice, Column, Kind, Table
 _KEY: Final = re.compile(r"[A-Za-z0-9_.]{1,100}")
 _SECRET: Final = re.compile(r"secret|password|token|credential", re.IGNORECASE)
 _HIDDEN: Final = "***"
+_SHOWN: Final = Choice("shown", "Shown", (("all", "All"), ("set", "Non-default values"), ("changeable", "Changeable")))
+OPTION_ARGUMENTS: Final = {
+    "key": "The option whose value and description are in `key`, `value` and `description`.",
+    **_SHOWN.argument,
+}
 _SAVED, _LOST, _FIXED = "changed while running, saved", "changed while running, until the next restart", "cannot be set"
 
 
@@ -52,9 +57,7 @@ def option_table(values: Mapping[str, str], own: OwnServer | None, page: str) ->
             Column("is_changeable", "Changeable", Kind.YES_NO, help="Whether it can be changed while the server runs."),
             Column("description", "Description"),
         ]
-        choices = (
-            Choice("shown", "Shown", (("all", "All"), ("set", "Non-default values"), ("changeable", "Changeable"))),
-        )
+        choices = (_SHOWN,)
     return Table(
         "options",
         OptionRow,

@@ -1,12 +1,13 @@
 """GroupPages: the pages of consumer groups."""
 
 from web.cluster.cluster import Cluster
-from web.pages.groups.group_list import GroupList
+from web.pages.charts import RANGE_ARGUMENT
+from web.pages.groups.group_list import KINDS, GroupList
 from web.pages.groups.group_page import GroupPage
 from web.pages.groups.group_reads import GroupReads
 from web.pages.groups.group_settings import Deletion, GroupSettings, NewGroup, Pause, SettingsForm
 from web.pages.groups.member_page import MemberPage
-from web.pages.groups.resets import Reset, Resets
+from web.pages.groups.resets import RESET_ARGUMENTS, Reset, Resets
 from web.routes import Access, Change, Query, Route
 
 SECTION = "Consumer"
@@ -23,13 +24,23 @@ class GroupPages:
         group = "/groups/<group:str>"
         settings, resets = GroupSettings(self._reads), Resets(self._reads)
         return [
-            Query("/groups", GroupList(self._reads).show, "List the consumer groups.", menu=SECTION, shortcut="c"),
-            Query(group, GroupPage(self._reads).show, "Show a consumer group.", section=SECTION),
+            Query(
+                "/groups",
+                GroupList(self._reads).show,
+                "List the consumer groups.",
+                menu=SECTION,
+                shortcut="c",
+                arguments=KINDS.argument,
+            ),
+            Query(
+                group, GroupPage(self._reads).show, "Show a consumer group.", section=SECTION, arguments=RANGE_ARGUMENT
+            ),
             Query(
                 f"{group}/members/<client:str>",
                 MemberPage(self._reads).show,
                 "Show a member of a group.",
                 section=SECTION,
+                arguments={"stacks": "`yes`: also the stacks of its threads."},
             ),
             Query(
                 "/new-group", settings.show_new, "Show the settings of a new group.", Access.OPERATOR, section=SECTION
@@ -46,6 +57,8 @@ class GroupPages:
             Change(f"{group}/pause", Pause, settings.pause, "group.pause", "Pause the consumption of a group."),
             Change(f"{group}/resume", Pause, settings.resume, "group.resume", "Resume the consumption of a group."),
             Change(f"{group}/delete", Deletion, settings.delete, "group.delete", "Delete a consumer group."),
-            Query(f"{group}/reset", resets.show, "Preview a reset of offsets.", section=SECTION),
+            Query(
+                f"{group}/reset", resets.show, "Preview a reset of offsets.", section=SECTION, arguments=RESET_ARGUMENTS
+            ),
             Change(f"{group}/reset", Reset, resets.run, "group.reset", "Reset a group's offsets."),
         ]

@@ -9,7 +9,7 @@ from headrace.model.message_queue import MessageQueue
 from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
 from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
-from web.errors import QueryFailed
+from web.errors import NotFound, QueryFailed
 
 _MEMBER_TIMEOUT_S: Final = 3.0
 # limit: a broker asks the member, which may hang; the rest of the page must not wait for it
@@ -65,7 +65,13 @@ class GroupReads:
         return {span.message_queue: max(0, span.delay_time) for span in spans if span.message_queue is not None}
 
     async def running(self, group: str, client: str, *, with_stacks: bool = False) -> ConsumerRunningInfo:
-        """What a member reports about itself. Raises QueryFailed if it does not answer."""
+        """What a member reports about itself. Raises NotFound if it is not connected, QueryFailed if it does not answer."""
+        members = await self.members(group)
+        if all(member.client_id != client for member in members.connection_set):
+            raise NotFound(
+                f"{client[:300]} is not a connected member of the consumer group {group}",
+                "The page of the group lists the connected members.",
+            )
 
         async def fetch(admin: Admin) -> ConsumerRunningInfo:
             try:

@@ -35,6 +35,17 @@ class Reset(msgspec.Struct, frozen=True):
     """For `group`: the group whose offsets are copied."""
 
 
+RESET_ARGUMENTS: Final = {
+    "topic": "The topic whose offsets are reset; without it there is no preview.",
+    "to": "`time`, `start`, `end`, `offset` or `group`.",
+    "time": "For `time`: ISO 8601 in UTC unless it has a zone, or milliseconds since 1970.",
+    "offset": "For `offset`: the offset of all queues, or of one.",
+    "broker": "For `offset` of one queue: the name of its broker.",
+    "queue": "For `offset` of one queue: its number.",
+    "source": "For `group`: the group whose offsets are copied.",
+}
+
+
 class ChangeRow(msgspec.Struct, frozen=True):
     """One queue in a preview."""
 

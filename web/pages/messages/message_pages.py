@@ -5,7 +5,7 @@ import time
 from web.cluster.cluster import Cluster
 from web.pages.messages.message_page import MessagePage, Push, Resend
 from web.pages.messages.message_reads import MessageReads
-from web.pages.messages.message_search import MessageSearch
+from web.pages.messages.message_search import SEARCH_ARGUMENTS, MessageSearch
 from web.routes import Change, Query, Route
 
 SECTION = "Message"
@@ -22,8 +22,21 @@ class MessagePages:
         page = MessagePage(self._reads)
         search = MessageSearch(self._reads, lambda: time.time_ns() // 1_000_000)
         return [
-            Query("/messages", search.show, "Find messages by id, key or time.", menu=SECTION, shortcut="m"),
-            Query("/messages/<id:str>", page.show, "Show a message.", section=SECTION),
+            Query(
+                "/messages",
+                search.show,
+                "Find messages by id, key or time.",
+                menu=SECTION,
+                shortcut="m",
+                arguments=SEARCH_ARGUMENTS,
+            ),
+            Query(
+                "/messages/<id:str>",
+                page.show,
+                "Show a message.",
+                section=SECTION,
+                arguments={"topic": "Its topic; required for a unique id in a system topic."},
+            ),
             Change(
                 "/messages/<id:str>/push",
                 Push,

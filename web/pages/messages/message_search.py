@@ -34,6 +34,18 @@ class Search(msgspec.Struct, frozen=True):
     """Where a page starts: an offset for each queue."""
 
 
+SEARCH_ARGUMENTS: Final = {
+    "by": "`time`, `key` or `id`.",
+    "topic": "The topic; by id it may be left out.",
+    "id": "For `id`: the offset id or the unique id.",
+    "key": "For `key`: a key of the message.",
+    "begin": "The earliest time of storage: ISO 8601 in UTC unless it has a zone, or milliseconds since 1970.",
+    "end": "The latest time of storage.",
+    "tag": "For `time`: only messages with this tag.",
+    "property": "For `time`: only messages with this property, `name` or `name=value`.",
+    "at": "Where the next page starts: `next` of the page before.",
+}
+
 COLUMNS: Final[tuple[Column[MessageRow], ...]] = (
     Column("id", "Message id", link=lambda row: message_path(row.offset_id, row.topic)),
     Column("stored_at", "Stored", Kind.TIME),

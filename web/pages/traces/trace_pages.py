@@ -70,7 +70,20 @@ class TracePages:
 
     def routes(self) -> list[Route]:
         """What it serves."""
-        return [Query("/traces", self.show, "Show the trace of a message.", menu="MessageTrace", shortcut="r")]
+        return [
+            Query(
+                "/traces",
+                self.show,
+                "Show the trace of a message.",
+                menu="MessageTrace",
+                shortcut="r",
+                arguments={
+                    "id": "The unique id of the message.",
+                    "key": "A key of the message.",
+                    "topic": "The topic of the traces.",
+                },
+            )
+        ]
 
     async def show(self, visit: Visit) -> View:
         """The form, and what is known of a message if one is searched for."""
