@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ipc.control_socket import ask
 from ipc.errors import NoAnswer, NobodyListens
-from web.errors import Invalid, QueryFailed
+from web.errors import Invalid, NotFound, QueryFailed
 
 FRESH_S: Final = 1.0
 """How long an answer is shared: the supervisor is asked once in this time, however many probes there are."""
@@ -43,9 +43,9 @@ class OwnAppliance:
             return self._latest
 
     async def request(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The supervisor's answer to another request. Raises QueryFailed if there is none, Invalid if the supervisor refuses."""
+        """The supervisor's answer to another request. Raises NotFound without an appliance, QueryFailed if there is none, Invalid if the supervisor refuses."""
         if self._path is None:
-            raise QueryFailed("this console does not belong to an appliance")
+            raise NotFound("this console does not belong to an appliance", "Use the console of the appliance itself.")
         try:
             answer = await asyncio.to_thread(ask, self._path, dict(request), _TIMEOUT_S)
         except (NobodyListens, NoAnswer) as error:
