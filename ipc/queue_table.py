@@ -1,8 +1,9 @@
-"""The queue table: the bounds of each queue, a row for each (topic, queue id). Written by dispatch, read by any process.
+"""The queue table: the bounds of each queue, a row for each (topic, queue id). Filled by recover, then written by dispatch, read by any process.
 
     segment   word 0…7    header (segment_header); word 3 is the capacity in rows
               word 8      row count: rows ever in use; published after the new row is there
               word 16     changes: incremented after a row was added or freed, and at every start of a writer
+              word 17     recovered: 1 from the end of recovery until dispatch has taken over the rows, which until then are exactly what is on disk
               word 24…    rows
 
     row       word 0      generation: odd while the row is written
@@ -37,6 +38,7 @@ MAGIC = magic_of(b"HRqueues")
 CAPACITY = 3
 ROW_COUNT = 8
 CHANGES = 16
+RECOVERED = 17
 FIRST_ROW_WORD = 24
 
 ROW_WORDS = 40
@@ -75,7 +77,7 @@ def row_word(row: int) -> int:
 
 
 class QueueTableWriter:
-    """Adds, frees and updates rows. For dispatch only, and only one at a time."""
+    """Adds, frees and updates rows. For recover, then for dispatch, and only one at a time."""
 
     def __init__(self, segment: Segment) -> None:
         self.words = segment.words
@@ -101,6 +103,15 @@ class QueueTableWriter:
             store_cell(words, beyond + IN_USE, 0)
             store_cell(words, beyond + GENERATION, words[beyond + GENERATION] + 1 & ~1)
         self._raise_changes()  # the predecessor may have died between a row and its announcement
+
+    @property
+    def is_recovered(self) -> bool:
+        """Whether the rows are as recovery left them, and so agree with the files."""
+        return bool(self.words[RECOVERED])
+
+    @is_recovered.setter
+    def is_recovered(self, is_recovered: bool) -> None:
+        store_cell(self.words, RECOVERED, int(is_recovered))
 
     def find(self, topic: bytes, queue_id: int) -> int:
         """The row of this queue, -1 if it has none."""

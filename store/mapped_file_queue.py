@@ -103,19 +103,19 @@ class MappedFileQueue:
         self._mapped.clear()
 
 
-def list_starts(directory: Path, file_size: int, size_option: str) -> list[int]:
+def list_starts(directory: Path | str, file_size: int, size_option: str) -> list[int]:
     """The start offsets of a directory's files in order. Raises WrongFileLength, UnexpectedFile; changes nothing."""
     starts = list_lengths(directory, file_size, size_option)
     for before, start in itertools.pairwise(starts):
         if start != before + file_size:
             raise UnexpectedFile(
-                f"{directory / file_name(start)} does not follow {file_name(before)}: a file is missing; restore "
+                f"{directory}/{file_name(start)} does not follow {file_name(before)}: a file is missing; restore "
                 f"{file_name(before + file_size)}, or move the files before the gap away (nothing was changed)"
             )
     return starts
 
 
-def list_lengths(directory: Path, file_size: int, size_option: str) -> list[int]:
+def list_lengths(directory: Path | str, file_size: int, size_option: str) -> list[int]:
     """As `list_starts`, but files need not follow each other."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
@@ -123,21 +123,19 @@ def list_lengths(directory: Path, file_size: int, size_option: str) -> list[int]
         return []
     starts: list[int] = []
     for entry in entries:
-        path = Path(entry.path)
-        if not (
-            entry.name.isascii() and entry.name.isdigit() and len(entry.name) == DIGITS_OF_A_NAME and entry.is_file()
-        ):
+        name = entry.name
+        if not (len(name) == DIGITS_OF_A_NAME and name.isascii() and name.isdigit() and entry.is_file()):
             raise UnexpectedFile(
-                f"unexpected file {path}: this directory may contain only files named with {DIGITS_OF_A_NAME} digits; "
+                f"unexpected file {entry.path}: this directory may contain only files named with {DIGITS_OF_A_NAME} digits; "
                 f"move it away (nothing was changed)"
             )
         length = entry.stat().st_size
         if length != file_size:
-            raise WrongFileLength(path, length, file_size, size_option)
-        start = int(entry.name)
+            raise WrongFileLength(Path(entry.path), length, file_size, size_option)
+        start = int(name)
         if start % file_size:
             raise UnexpectedFile(
-                f"the name of {path} is not a multiple of {size_option}={file_size}; correct {size_option} (nothing was changed)"
+                f"the name of {entry.path} is not a multiple of {size_option}={file_size}; correct {size_option} (nothing was changed)"
             )
         starts.append(start)
     return starts

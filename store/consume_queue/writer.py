@@ -1,8 +1,8 @@
 """Writes ConsumeQueues: creates, fills, and deletes their files. For dispatch only, one at a time.
 
 Entries are read only up to the published row (`publish`), so entries of a killed writer beyond the row are written
-again, over the same bytes: a queue with a row continues from it. A queue without one is used as it is on disk, without
-its last entry if that may be incomplete.
+again, over the same bytes: a queue with a row continues from it. Rows that recovery has just filled agree with the files, which
+are then opened when they are first written to. A queue without a row is used as it is on disk, without its last entry if that may be incomplete.
 
 The rules are RocketMQ's: existing entries are skipped, a queue whose first files are missing begins
 with fillers, and an entry beyond the end is written at the end (docs/storage/format.md).
@@ -16,7 +16,14 @@ from pathlib import Path
 
 from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from ipc.errors import QueueTableFull
-from ipc.queue_table import MAX_QUEUE_OFFSET, MIN_QUEUE_OFFSET, TOPIC_BYTES, QueueTableWriter, row_word
+from ipc.queue_table import (
+    MAX_PHYSICAL_OFFSET,
+    MAX_QUEUE_OFFSET,
+    MIN_QUEUE_OFFSET,
+    TOPIC_BYTES,
+    QueueTableWriter,
+    row_word,
+)
 from store.config import StoreConfig
 from store.consume_queue.cursor import QueueCursor
 from store.consume_queue.sparse_file import make_sparse_file, reserve_ahead
@@ -57,8 +64,17 @@ class ConsumeQueueWriter:
 
         `reput_offset` is where dispatch continues, `min_offset` where the log begins.
         """
-        for topic, queue_id in self._list_queues():
-            has_row = self._table.find(topic, queue_id) >= 0
+        is_recovered = self._table.is_recovered
+        for topic, name in self._list_queues():
+            queue_id = int(name)
+            row = self._table.find(topic, queue_id)
+            if is_recovered and row >= 0 and not self._max_offset(row):
+                self._table.free(row)  # a predecessor was killed here before it published the row
+                row = -1
+            has_row = row >= 0
+            if is_recovered and has_row and name == str(queue_id):
+                self._continue(topic, queue_id, row)
+                continue
             cursor = self._take_over(topic, queue_id, reput_offset)
             if cursor is None:
                 self._dropped[topic, queue_id] = None
@@ -70,6 +86,7 @@ class ConsumeQueueWriter:
             if (topic, queue_id) not in self._queues:
                 self._table.free(row)  # its files were deleted before its row was freed
         self.publish()
+        self._table.is_recovered = False
 
     def queues(self) -> Iterator[QueueCursor]:
         """All queues that have been written to."""
@@ -184,14 +201,31 @@ class ConsumeQueueWriter:
 
     # ---- taking over
 
-    def _list_queues(self) -> list[tuple[bytes, int]]:
+    def _list_queues(self) -> list[tuple[bytes, str]]:
         """compat: names that are not numbers are ignored in a topic's directory."""
         return [
-            (os.fsencode(topic.name), int(queue.name))
+            (topic_name, queue.name)
             for topic in _entries(self._paths.consume_queue)
+            for topic_name in (os.fsencode(topic.name),)
             for queue in _entries(Path(topic.path))
             if queue.name.isdecimal()
         ]
+
+    def _max_offset(self, row: int) -> int:
+        return self._table.words[row_word(row) + MAX_QUEUE_OFFSET]
+
+    def _continue(self, topic: bytes, queue_id: int, row: int) -> None:
+        """Continues a queue whose row recovery has filled, without a look at its files."""
+        cursor = QueueCursor(topic, queue_id)
+        word = row_word(row)
+        words = self._table.words
+        cursor.row = row
+        cursor.min_position = words[word + MIN_QUEUE_OFFSET] * ENTRY_SIZE
+        # The minimum is always in the first file.
+        cursor.first_start = cursor.min_position - cursor.min_position % self._file_size
+        cursor.position = self._max_offset(row) * ENTRY_SIZE
+        cursor.max_physical_offset = words[word + MAX_PHYSICAL_OFFSET]
+        self._queues[topic, queue_id] = cursor
 
     def _take_over(self, topic: bytes, queue_id: int, reput_offset: int) -> QueueCursor | None:
         cursor = QueueCursor(topic, queue_id)
@@ -201,7 +235,7 @@ class ConsumeQueueWriter:
             return None
         row = self._table.find(topic, queue_id)
         if row >= 0:
-            position = self._table.words[row_word(row) + MAX_QUEUE_OFFSET] * ENTRY_SIZE
+            position = self._max_offset(row) * ENTRY_SIZE
         else:
             position = self._find_end(directory, starts, reput_offset)
         if position <= starts[0]:  # nothing, or nothing but fillers

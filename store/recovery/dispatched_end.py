@@ -10,8 +10,7 @@ been changed meanwhile; if anything is not as after a clean stop, recovery reads
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from store.commit_log.record_check import check_record, store_timestamp_of
 from store.commit_log.scanner import LogSource
@@ -27,12 +26,13 @@ def find_dispatched_end(
     log: LogSource,
     queues: Sequence[QueueFiles],
     tails: Mapping[bytes, QueueTail],
+    disagreeing: Sequence[QueueFiles],
     first_read: int,
     logics_timestamp: int,
-    beat: Callable[[], None] = lambda: None,
 ) -> int | None:
     """The end of the last dispatched record, or None if the log must be read from `first_read` on.
 
+    `disagreeing`: queues whose last entry points into the files from `first_read` on, and disagrees with its record.
     `logics_timestamp` is the checkpoint's: at a clean stop the store timestamp of exactly that record, in ms.
     """
     known = [queue for queue in queues if tails[queue.key] != NO_TAIL]
@@ -49,12 +49,8 @@ def find_dispatched_end(
         flaw = "no ConsumeQueue points into the last files"
     elif _timestamp_of(log, physical_offset, size) != logics_timestamp:
         flaw = "the last queue entry does not match the checkpoint"
-    else:
-        for queue in known:
-            beat()
-            if not queue.is_bearing_out(tails[queue.key].next_offset - 1, log, first_read, end):
-                flaw = f"the last entry of {queue.directory} disagrees with the log"
-            queue.close()
+    elif disagreeing:
+        flaw = f"the last entry of {disagreeing[-1].directory} disagrees with the log"
     if flaw:
         logger.info("fast recovery not possible, scanning last files reason=%r", flaw)
         return None
@@ -63,9 +59,9 @@ def find_dispatched_end(
 
 def _are_changed_since_checkpoint(paths: StorePaths, queues: Sequence[QueueFiles]) -> bool:
     """Whether a file of a queue, or a queue, was added or removed: the checkpoint is the last that a stop writes."""
-    directories: set[Path] = {paths.consume_queue}
-    for queue in queues:
-        directories |= {queue.directory, queue.directory.parent}
+    directories = {os.fspath(paths.consume_queue)}
+    directories.update(os.path.dirname(queue.directory) for queue in queues)
+    directories.update(queue.directory for queue in queues)
     try:
         written_ns = os.stat(paths.checkpoint).st_mtime_ns
         return any(os.stat(directory).st_mtime_ns > written_ns for directory in directories)

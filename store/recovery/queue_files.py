@@ -12,38 +12,50 @@ from pathlib import Path
 from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE, FILLER_SIZE
 from store.commit_log.record_check import check_record, queue_key, queue_key_at, queue_offset_of
 from store.commit_log.scanner import LogSource
-from store.mapped_file import path_of, punch_range, sync_directory, sync_file
+from store.mapped_file import punch_range, sync_directory, sync_file
 from store.mapped_file_queue import list_lengths
-from store.paths import StorePaths
+from store.paths import StorePaths, file_name
 from store.recovery.log_survey import NO_TAIL, QueueTail
+from store.recovery.queue_bounds import KeptQueue
 
 _SECTOR_SIZE = 512  # what a disk writes atomically
 _PAGE_SIZE = 4096
-_BLOCK_SIZE = 200 * ENTRY_SIZE  # read at once: nearly a page
+_BLOCK_ENTRIES = _PAGE_SIZE // ENTRY_SIZE
+_BLOCK_SIZE = _BLOCK_ENTRIES * ENTRY_SIZE  # a page is read for each, so that the first page of a file is read whole
 _ZEROS = bytes(1 << 16)
-_BLOCK_ENTRIES = _BLOCK_SIZE // ENTRY_SIZE
+_NO_ENTRY = bytes(ENTRY_SIZE)
 _MULTI_DISPATCH = b"INNER_MULTI_DISPATCH\x01"
 
 
 class QueueFiles:
     """The files of one queue during recovery."""
 
-    def __init__(self, directory: Path, topic: bytes, queue_id: int, file_size: int) -> None:
+    __slots__ = (
+        "_block",
+        "_block_start",
+        "_fd",
+        "_fd_start",
+        "_file_size",
+        "_starts",
+        "directory",
+        "key",
+        "queue_id",
+        "topic",
+    )
+
+    def __init__(self, directory: str, topic: bytes, queue_id: int, file_size: int) -> None:
         """Lists the files. Raises WrongFileLength, UnexpectedFile; changes nothing."""
         self.directory = directory
         self.topic = topic
         self.queue_id = queue_id
+        self.key = queue_key(topic, queue_id)
+        """The queue's key in a survey of the log."""
         self._file_size = file_size
         self._starts = list_lengths(directory, file_size, "mappedFileSizeConsumeQueue")
         self._fd_start = -1
         self._fd = -1
         self._block_start = -1
         self._block = b""
-
-    @property
-    def key(self) -> bytes:
-        """The queue's key in a survey of the log."""
-        return queue_key(self.topic, self.queue_id)
 
     @property
     def first_offset(self) -> int:
@@ -68,7 +80,11 @@ class QueueFiles:
             return physical_offset >= 0 and size > 0 and (limit is None or physical_offset + size <= limit)
 
         low, high = self.first_offset, self._end_offset
-        step = _BLOCK_ENTRIES  # most queues are short: a search over the whole file would read twenty holes of it
+        if len(self._starts) == 1:
+            last = low + self._entries_in_first_block() - 1
+            if low <= last < low + _BLOCK_ENTRIES - 1 and is_valid(last) and self._is_zero_in_block(last + 1):
+                return self.tail_before(last + 1)
+        step = _BLOCK_ENTRIES - 1  # most queues are short: a search over the whole file would read twenty holes of it
         while low + step < high:
             if not is_valid(low + step):
                 high = low + step
@@ -104,7 +120,8 @@ class QueueFiles:
     def remove(self) -> None:
         """Deletes the files, the last one first, and the directory. That is durable when this returns. Raises OSError."""
         self.cut(0)
-        for empty in (self.directory, self.directory.parent):
+        directory = Path(self.directory)
+        for empty in (directory, directory.parent):
             try:
                 empty.rmdir()
             except OSError:
@@ -138,6 +155,42 @@ class QueueFiles:
         physical_offset, size, _ = self._entry(queue_offset)
         return physical_offset < start or self._agrees(log, end, physical_offset, size, queue_offset)
 
+    def has_nothing_from(self, queue_offset: int) -> bool:
+        """Whether `cut` would find nothing to remove: no file begins there or later, and the last one has only zeros from there on."""
+        if not self._starts or self._end_offset * ENTRY_SIZE != self._starts[-1] + self._file_size:
+            return False
+        position = queue_offset * ENTRY_SIZE - self._starts[-1]
+        if not 0 < position <= self._file_size:
+            return False
+        self._entry(queue_offset - 1)  # its block is in memory: the rest of that is compared there
+        if position < self._file_size and not self._is_zero_in_block(queue_offset):
+            return False
+        read = self._block_start + len(self._block)
+        return read >= self._file_size or _is_zero_from(self._fd, read, self._file_size)
+
+    def kept(self, next_offset: int, log_min_offset: int) -> KeptQueue:
+        """The queue if its entries end before this offset, of which there is at least one; `log_min_offset`: where the log begins."""
+        first = low = self.first_offset
+        # compat: the first entry of the first file whose record is still there; without one the minimum stays. In a log that
+        # begins at 0 fillers match too, and the minimum falls back to the first file's start.
+        end = min(first + self._file_size // ENTRY_SIZE, next_offset)
+        if self.record_of(first)[0] < log_min_offset:
+            high = end
+            while low < high:
+                middle = (low + high) // 2
+                if self.record_of(middle)[0] >= log_min_offset:
+                    high = middle
+                else:
+                    low = middle + 1
+        return KeptQueue(
+            topic=self.topic,
+            queue_id=self.queue_id,
+            min_offset=low if low < end else first,
+            next_offset=next_offset,
+            last=self.record_of(next_offset - 1),
+            previous=self.record_of(next_offset - 2) if next_offset - 1 > first else None,
+        )
+
     def cut(self, queue_offset: int) -> bool:
         """Removes all entries from this offset on, and files without any. True if there was something to remove.
 
@@ -147,7 +200,7 @@ class QueueFiles:
         position = queue_offset * ENTRY_SIZE
         changed = False
         for start in reversed(self._starts):
-            path = path_of(self.directory, start)
+            path = Path(self.directory, file_name(start))
             if start >= position or start // ENTRY_SIZE >= self._end_offset:
                 self._release()
                 path.unlink()
@@ -156,7 +209,7 @@ class QueueFiles:
             elif position < start + self._file_size:
                 changed |= self._cut_file(path, position - start)
         if changed:
-            sync_directory(self.directory)
+            sync_directory(Path(self.directory))
         return changed
 
     def close(self) -> None:
@@ -195,14 +248,24 @@ class QueueFiles:
         start = position - position % self._file_size
         if start != self._fd_start:
             self._release()
-            self._fd = _open(path_of(self.directory, start), os.O_RDONLY)
+            self._fd = _open(f"{self.directory}/{file_name(start)}", os.O_RDONLY)
             self._fd_start = start
         at = position - start
-        if not self._block_start <= at < self._block_start + len(self._block):
+        if not self._block or not self._block_start <= at < self._block_start + _BLOCK_SIZE:
             self._block_start = at - at % _BLOCK_SIZE
-            self._block = os.pread(self._fd, min(_BLOCK_SIZE, self._file_size - self._block_start), self._block_start)
+            self._block = os.pread(self._fd, min(_PAGE_SIZE, self._file_size - self._block_start), self._block_start)
         physical_offset, size, tags_code = ENTRY.unpack_from(self._block, at - self._block_start)
         return physical_offset, size, tags_code
+
+    def _entries_in_first_block(self) -> int:
+        """The number of entries before the first zeros that are as long as one. A valid entry has less of them."""
+        self._entry(self.first_offset)
+        return -(-self._block.find(_NO_ENTRY) // ENTRY_SIZE)
+
+    def _is_zero_in_block(self, queue_offset: int) -> bool:
+        """Whether the block in memory has only zeros from there on."""
+        at = queue_offset * ENTRY_SIZE % self._file_size - self._block_start
+        return self._block[at:] == _ZEROS[: len(self._block) - at]
 
     def _release(self) -> None:
         if self._fd >= 0:
@@ -214,20 +277,26 @@ class QueueFiles:
 def list_queues(paths: StorePaths, file_size: int, beat: Callable[[], None] = lambda: None) -> list[QueueFiles]:
     """All queues that have a directory. Raises WrongFileLength, UnexpectedFile; names that are no queues are skipped."""
     queues = []
-    try:
-        topics = sorted(entry.name for entry in os.scandir(paths.consume_queue) if entry.is_dir())
-    except FileNotFoundError:
-        return []
-    for topic in topics:
+    for topic in _directories(os.fspath(paths.consume_queue)):
         beat()
-        for name in sorted(os.listdir(paths.consume_queue / topic)):
-            directory = paths.consume_queue / topic / name
-            if name.isascii() and name.isdigit() and directory.is_dir():
-                queues.append(QueueFiles(directory, os.fsencode(topic), int(name), file_size))
+        topic_name = os.fsencode(topic.name)
+        queues += [
+            QueueFiles(queue.path, topic_name, int(queue.name), file_size)
+            for queue in _directories(topic.path)
+            if queue.name.isascii() and queue.name.isdigit()
+        ]
     return queues
 
 
-def _open(path: Path, flags: int) -> int:
+def _directories(path: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            return sorted((entry for entry in entries if entry.is_dir()), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return []
+
+
+def _open(path: str | Path, flags: int) -> int:
     fd = os.open(path, flags | os.O_CLOEXEC)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # reading ahead would fill memory with the zeros of 50,000 files
     return fd

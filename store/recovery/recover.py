@@ -15,7 +15,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from headrace.protocol.big_endian import load_i32
 from headrace.protocol.record_layout import MAGIC_AT, MESSAGE_MAGIC, MESSAGE_MAGIC_V2
@@ -34,12 +34,14 @@ from store.recovery.discarded_records import Discarded, find_discarded
 from store.recovery.dispatched_end import find_dispatched_end
 from store.recovery.index_files import IndexDecision, decide_index, read_heads
 from store.recovery.log_survey import NO_TAIL, QueueTail, Survey, find_older, survey_log
+from store.recovery.queue_bounds import KeptQueue, QueueBounds
 from store.recovery.queue_files import QueueFiles, list_queues
 
 logger = logging.getLogger(__name__)
 
 _ALWAYS_THERE = frozenset({"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
+_QUEUES_A_BEAT = 64  # limit: seconds on a disk that is busy and cold
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Recovered:
     wrote_timestamp: int
     reput_timestamp: int
     index_timestamp: int
+    queues: tuple[QueueBounds, ...] = ()
+    """The queues that dispatch continues without a look at their files. It opens all others itself."""
 
 
 def recover(
@@ -70,6 +74,15 @@ def recover(
     config.check()
     paths.make_directories()
     return _Recovery(config, paths, beat, report).run()
+
+
+@dataclass(slots=True)
+class _Examined:
+    """The queues as they were found. `kept`: those that need no change unless the log ends before their last record."""
+
+    tails: dict[bytes, QueueTail] = field(default_factory=dict)
+    disagreeing: list[QueueFiles] = field(default_factory=list)
+    kept: dict[bytes, KeptQueue] = field(default_factory=dict)
 
 
 class _Recovery:
@@ -106,8 +119,9 @@ class _Recovery:
         )
         queues, leftovers, rebuild_from = self._part_leftovers(queues)
         first_read = self._first_read()
-        tails = self._find_tails(queues, first_read)
-        start = self._survey_start(queues, tails, first_read)
+        examined = self._examine(queues, first_read)
+        tails = examined.tails
+        start = self._survey_start(queues, examined, first_read)
         survey = survey_log(
             self._log,
             start,
@@ -130,7 +144,7 @@ class _Recovery:
             queue.remove()
             fault_point("recovery.leftover_removed")
             logger.info("queue of a deleted topic removed directory=%s", queue.directory)
-        has_entries = self._cut_queues(queues, tails, start, survey.end_offset)
+        kept = self._cut_queues(queues, examined, start, survey.end_offset)
         fault_point("recovery.cut")
         index = self._drop_index_files(survey.end_offset)
         reput = reput_offset(
@@ -141,7 +155,7 @@ class _Recovery:
             first_missing=survey.first_missing,
             older_missing=older,
             index_rebuild_from=index.rebuild_from if self._config.message_index_enable else None,
-            has_queue_entries=has_entries,
+            has_queue_entries=bool(kept),
         )
         self._repair_checkpoint(survey, reput)
         recovered = Recovered(
@@ -155,6 +169,7 @@ class _Recovery:
             or max(self._checkpoint.physic_timestamp, self._checkpoint.logics_timestamp),
             reput_timestamp=self._checkpoint.logics_timestamp,
             index_timestamp=index.end_timestamp,
+            queues=tuple(bounds for queue in kept if (bounds := queue.bounds(reput)) is not None),
         )
         self._log.close()
         logger.info(
@@ -168,12 +183,18 @@ class _Recovery:
 
     # ---- the log
 
-    def _survey_start(self, queues: list[QueueFiles], tails: dict[bytes, QueueTail], first_read: int) -> int:
+    def _survey_start(self, queues: list[QueueFiles], examined: "_Examined", first_read: int) -> int:
         """Where the log is read from: a file's begin, or after a clean stop the end of the last record that was dispatched."""
         if not self._is_clean:
             return first_read
         end = find_dispatched_end(
-            self._paths, self._log, queues, tails, first_read, self._checkpoint.logics_timestamp, self._beat
+            self._paths,
+            self._log,
+            queues,
+            examined.tails,
+            examined.disagreeing,
+            first_read,
+            self._checkpoint.logics_timestamp,
         )
         return first_read if end is None else end
 
@@ -248,37 +269,57 @@ class _Recovery:
             queue.close()
         return kept, leftovers, rebuild_from
 
-    def _find_tails(self, queues: list[QueueFiles], start: int) -> dict[bytes, QueueTail]:
-        """After a crash only entries of records before the survey count: those were synced before the checkpoint was written."""
-        tails = {}
-        for queue in queues:
-            self._beat()
-            tails[queue.key] = queue.find_tail(None if self._is_clean else start)
-            queue.close()
-        return tails
+    def _examine(self, queues: list[QueueFiles], first_read: int) -> "_Examined":
+        """Reads the end of every queue, once: a store may have 50,000 of them.
 
-    def _cut_queues(self, queues: list[QueueFiles], tails: dict[bytes, QueueTail], start: int, end: int) -> bool:
-        """True if any entry is left."""
-        has_entries = False
-        for queue in queues:
-            self._beat()
+        After a crash only entries of records before the survey count: those were synced before the checkpoint was written.
+        """
+        examined = _Examined()
+        for number, queue in enumerate(queues):
+            if number % _QUEUES_A_BEAT == 0:
+                self._beat()
+            tail = examined.tails[queue.key] = queue.find_tail(None if self._is_clean else first_read)
+            if self._is_clean and tail != NO_TAIL:
+                if not queue.is_bearing_out(tail.next_offset - 1, self._log, first_read, self._log.end_offset):
+                    examined.disagreeing.append(queue)
+                elif queue.has_nothing_from(tail.next_offset):
+                    examined.kept[queue.key] = self._kept(queue, tail.next_offset)
+            queue.close()
+        return examined
+
+    def _cut_queues(self, queues: list[QueueFiles], examined: "_Examined", start: int, end: int) -> list[KeptQueue]:
+        """Those that have entries left."""
+        left = []
+        for number, queue in enumerate(queues):
+            if number % _QUEUES_A_BEAT == 0:
+                self._beat()
+            whole = examined.kept.get(queue.key)
+            if whole is not None and whole.last_end <= end:
+                left.append(whole)
+                continue
+            before = examined.tails[queue.key]
             if self._is_clean:
                 kept = queue.find_tail(end).next_offset
                 if kept > queue.first_offset and not queue.is_bearing_out(kept - 1, self._log, start, end):
                     # compat: RocketMQ leaves cut entries in its files; behind the last one written since they look valid.
                     self._disagreed = True
                     kept = queue.find_agreeing(queue.find_tail(start).next_offset, self._log, end)
-            elif tails[queue.key] == NO_TAIL and queue.first_offset > 0:
+            elif before == NO_TAIL and queue.first_offset > 0:
                 # Its first file may be one whose name was not synced: only the log knows where the queue begins.
                 kept = queue.first_offset
             else:
-                kept = queue.find_agreeing(tails[queue.key].next_offset, self._log, end)
-            has_entries |= kept > queue.first_offset
-            before = tails[queue.key].next_offset
+                kept = queue.find_agreeing(before.next_offset, self._log, end)
+            if kept > queue.first_offset:
+                left.append(self._kept(queue, kept))
             if queue.cut(kept):
-                logger.debug("queue truncated directory=%s next_offset=%d safe=%d", queue.directory, kept, before)
+                logger.debug(
+                    "queue truncated directory=%s next_offset=%d safe=%d", queue.directory, kept, before.next_offset
+                )
             queue.close()
-        return has_entries
+        return left
+
+    def _kept(self, queue: QueueFiles, next_offset: int) -> KeptQueue:
+        return queue.kept(next_offset, self._log.first_offset)
 
     # ---- IndexFiles, checkpoint
 
@@ -320,8 +361,9 @@ class _Recovery:
 
 
 def _fields(values: Checkpoint | Recovered) -> str:
-    """For a log line: `key=value` of each field."""
-    return " ".join(f"{field.name}={getattr(values, field.name)}" for field in fields(values))
+    """For a log line: `key=value` of each field; of a tuple its length."""
+    shown = {field.name: getattr(values, field.name) for field in fields(values)}
+    return " ".join(f"{name}={len(value) if isinstance(value, tuple) else value}" for name, value in shown.items())
 
 
 def _read_known_topics(paths: StorePaths) -> Callable[[bytes], bool]:
