@@ -19,6 +19,7 @@ from typing import Final
 
 from appliance import process
 from appliance.config import ApplianceConfig
+from appliance.journal import JournalHandler, is_journal
 from appliance.log_channel import LogChannel, PacketHandler
 from appliance.log_line import LineFormatter
 from appliance.paths import AppliancePaths
@@ -80,7 +81,7 @@ class _LogFile(RotatingFileHandler):
 
 
 class LogOutput(logging.Handler):
-    """Outputs: all lines to the rotating file, those from a level upwards also to standard error."""
+    """Outputs: all lines to the rotating file, those from a level upwards also to standard error, or to the journal if it reads that."""
 
     def __init__(self, config: ApplianceConfig, paths: AppliancePaths) -> None:
         super().__init__()
@@ -91,9 +92,10 @@ class LogOutput(logging.Handler):
         self._file.setFormatter(LineFormatter("json" if as_json else "text"))
         self._outputs: list[logging.Handler] = [self._file]
         if config.log_stderr_level != "none":
-            stderr = logging.StreamHandler(sys.stderr)
+            to_journal = is_journal(sys.stderr)
+            stderr = JournalHandler(sys.stderr) if to_journal else logging.StreamHandler(sys.stderr)
             stderr.setLevel(config.log_stderr_level.upper())
-            stderr.setFormatter(LineFormatter("json" if as_json else "text"))
+            stderr.setFormatter(LineFormatter("json" if as_json else "journal" if to_journal else "text"))
             self._outputs.append(stderr)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -103,6 +105,7 @@ class LogOutput(logging.Handler):
                 output.handle(record)
 
     def close(self) -> None:
-        """Close the file; standard error stays open."""
-        self._file.close()
+        """Close the file and the journal's socket; standard error stays open."""
+        for output in self._outputs:
+            output.close()
         super().close()

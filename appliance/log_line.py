@@ -8,6 +8,7 @@
 
 A message is an event followed by `key=value` pairs; values with spaces are in quotation marks. A JSON line has the pairs as `fields`, unless the message is
 of another form: then all of it is the event. A traceback is in the field `trace`. Line ends are escaped.
+A line for the journal is a text line without time and level, which the journal stores itself.
 """
 
 import json
@@ -16,7 +17,7 @@ import re
 import time
 from typing import Final, Literal
 
-LogFormat = Literal["text", "json"]
+LogFormat = Literal["text", "json", "journal"]
 
 _PAIR: Final = r"""([A-Za-z_][\w.]*)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]*)"""
 _EVENT_AND_PAIRS: Final = re.compile(rf"([^=]*?)((?: {_PAIR})+)")
@@ -24,11 +25,11 @@ _ONE_PAIR: Final = re.compile(_PAIR)
 
 
 class LineFormatter(logging.Formatter):
-    """Formats records for the log file and for standard error. The record's attribute `role` is its role."""
+    """Formats records for the log file, standard error and the journal. The record's attribute `role` is its role."""
 
     def __init__(self, log_format: LogFormat) -> None:
         super().__init__()
-        self._format_line = _as_json if log_format == "json" else _as_text
+        self._format_line = {"text": _as_text, "json": _as_json, "journal": _for_journal}[log_format]
 
     def format(self, record: logging.LogRecord) -> str:
         """The record's line, without a line end."""
@@ -40,12 +41,17 @@ def _time_of(record: logging.LogRecord) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
 
 
-def _role_of(record: logging.LogRecord) -> str:
+def role_of(record: logging.LogRecord) -> str:
+    """The role that logged the record."""
     return getattr(record, "role", "supervisor")
 
 
 def _as_text(record: logging.LogRecord, message: str, trace: str) -> str:
-    begin = f"{_time_of(record)} {record.levelname.lower()} {_role_of(record)}[{record.process or 0}] {record.name}: "
+    return f"{_time_of(record)} {record.levelname.lower()} {_for_journal(record, message, trace)}"
+
+
+def _for_journal(record: logging.LogRecord, message: str, trace: str) -> str:
+    begin = f"{role_of(record)}[{record.process or 0}] {record.name}: "
     return begin + _printable(message) + (f' trace="{_printable(trace)}"' if trace else "")
 
 
@@ -55,7 +61,7 @@ def _as_json(record: logging.LogRecord, message: str, trace: str) -> str:
     line = {
         "time": _time_of(record),
         "level": record.levelname.lower(),
-        "role": _role_of(record),
+        "role": role_of(record),
         "pid": record.process or 0,
         "logger": record.name,
         "event": found[1] if found else message,

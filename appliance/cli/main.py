@@ -30,7 +30,9 @@ def main() -> NoReturn:
         print("headrace: interrupted", file=sys.stderr)
         code = exit_code.FAILED
     except ApplianceError as error:
-        print(f"headrace: {error}", file=sys.stderr)
+        from appliance.journal import priority_prefix  # noqa: PLC0415  slow to import
+
+        print(f"{priority_prefix(sys.stderr, 'error')}headrace: {error}", file=sys.stderr)
         code = error.exit_code
     sys.exit(code if isinstance(code, int) else exit_code.CLEAN)
 

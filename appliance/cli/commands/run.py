@@ -97,10 +97,12 @@ def _say(line: str) -> None:
 
 
 def _warn(line: str) -> None:
-    _print(f"warning: {line}", sys.stderr)
+    from appliance.journal import priority_prefix  # noqa: PLC0415  slow to import
+
+    _print(f"warning: {line}", sys.stderr, priority_prefix(sys.stderr, "warning"))
 
 
-def _print(line: str, where: TextIO) -> None:
+def _print(line: str, where: TextIO, prefix: str = "") -> None:
     # Nobody may be reading any more; that is no reason to end.
     with contextlib.suppress(OSError):
-        print(f"headrace: {line}", file=where, flush=True)
+        print(f"{prefix}headrace: {line}", file=where, flush=True)
