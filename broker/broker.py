@@ -300,6 +300,7 @@ class _Broker:
             tables.stats,
             self._traffic,
             self._access,
+            self._services.waiting_timers,
         )
         mark = self._context.current_client
         return RequestHandlers(

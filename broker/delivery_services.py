@@ -78,6 +78,10 @@ class DeliveryServices:
             asyncio.create_task(self._transaction_check.run(lambda: self._settings.broker.transaction_check_interval)),
         ]
 
+    def waiting_timers(self) -> int:
+        """The number of timer messages that are not due yet."""
+        return self._timer_delivery.waiting
+
     async def deliver_timers(self) -> int:
         """Delivers all pending timer messages at once. Returns their number."""
         return await self._timer_delivery.deliver_all()

@@ -1,6 +1,7 @@
 """Creates all processors of admin requests, each with what it uses."""
 
 import os
+from collections.abc import Callable
 
 from broker.access.access_control import AccessControl
 from broker.admin.acl_admin import AclAdmin
@@ -44,6 +45,7 @@ def make_admin_processors(
     stats: BrokerStats,
     traffic: Traffic,
     access: AccessControl | None,
+    waiting_timers: Callable[[], int],
 ) -> list[AdminProcessor]:
     """All of them. `access`: None if ACL is disabled."""
     config, bounds = settings.broker, reading.queues.bounds
@@ -79,7 +81,15 @@ def make_admin_processors(
     return [
         ConfigAdmin(live),
         RuntimeInfo(
-            config, settings.paths, control, traffic, stats.store, reading.earliest_time, delay_offsets, bounds
+            config,
+            settings.paths,
+            control,
+            traffic,
+            stats.store,
+            reading.earliest_time,
+            delay_offsets,
+            bounds,
+            waiting_timers,
         ),
         TopicAdmin(topics, registration.register_topic, delete_topic, role_notifier.topics_cleaned),
         GroupAdmin(groups, offsets),

@@ -81,8 +81,9 @@ class RuntimeInfo:
         earliest_time: Callable[[], int],
         delay_offsets: Callable[[], Mapping[int, int]],
         bounds: Callable[[str, int], tuple[int, int]],
+        waiting_timers: Callable[[], int],
     ) -> None:
-        """`earliest_time()` is the store time of the log's first message, -1 without one."""
+        """`earliest_time()` is the store time of the log's first message, -1 without one; `waiting_timers()` is the number of timer messages."""
         self._config = config
         self._paths = paths
         self._log = log
@@ -91,6 +92,7 @@ class RuntimeInfo:
         self._earliest_time = earliest_time
         self._delay_offsets = delay_offsets
         self._bounds = bounds
+        self._waiting_timers = waiting_timers
         self._boot_ms = time.time_ns() // 1_000_000
 
     def handlers(self) -> Mapping[RequestCode, AdminHandler]:
@@ -116,6 +118,7 @@ class RuntimeInfo:
             **self._time_figures(),
             **self._disk_figures(),
             **self._delay_figures(),
+            "timerCongestNum": str(self._waiting_timers()),  # RocketMQ 5's name
         }
 
     def _log_figures(self) -> dict[str, str]:

@@ -34,14 +34,15 @@ class BucketFiles:
         self._gathered: dict[int, bytearray] = {}
         self._writing: Gathered = {}
         self._unsynced: set[int] = set()
-        self._buckets: set[int] = set()
+        self._counts: dict[int, int] = {}
+        """The number of entries of each bucket, including collected ones."""
         if directory.is_dir():
             for name in os.listdir(directory):
                 if len(name) == 20 and name.isdecimal():
-                    self._buckets.add(int(name))
                     fd = os.open(directory / name, os.O_WRONLY | os.O_NOFOLLOW)
                     try:
                         size = os.fstat(fd).st_size
+                        self._counts[int(name)] = size // ENTRY_SIZE
                         if size % ENTRY_SIZE:
                             os.ftruncate(fd, size - size % ENTRY_SIZE)
                     finally:
@@ -49,11 +50,15 @@ class BucketFiles:
 
     def next_bucket(self, least: int) -> int | None:
         """The first bucket from `least` on that has entries."""
-        return min((bucket for bucket in self._buckets if bucket >= least), default=None)
+        return min((bucket for bucket in self._counts if bucket >= least), default=None)
+
+    def count_from(self, least: int) -> int:
+        """The number of entries in the buckets from `least` on."""
+        return sum(count for bucket, count in self._counts.items() if bucket >= least)
 
     def add(self, bucket: int, entry: bytes) -> None:
         """Adds an entry to a bucket."""
-        self._buckets.add(bucket)
+        self._counts[bucket] = self._counts.get(bucket, 0) + 1
         self._gathered.setdefault(bucket, bytearray()).extend(entry)
 
     @property
@@ -116,15 +121,15 @@ class BucketFiles:
 
     def has_before(self, time_ms: int) -> bool:
         """Whether `delete_before` would delete files."""
-        return any(bucket + SPAN_MS <= time_ms for bucket in self._buckets)
+        return any(bucket + SPAN_MS <= time_ms for bucket in self._counts)
 
     def delete_before(self, time_ms: int) -> None:
         """Deletes the files whose ten minutes end before `time_ms`. Not while a thread writes. Raises OSError."""
-        for bucket in [bucket for bucket in self._buckets if bucket + SPAN_MS <= time_ms]:
+        for bucket in [bucket for bucket in self._counts if bucket + SPAN_MS <= time_ms]:
             (self._directory / file_name(bucket)).unlink(missing_ok=True)
             self._gathered.pop(bucket, None)
             self._unsynced.discard(bucket)
-            self._buckets.discard(bucket)
+            self._counts.pop(bucket, None)
 
     def clear(self) -> None:
         """Deletes all files and collected entries. Raises OSError."""
@@ -135,4 +140,4 @@ class BucketFiles:
         gathered = dict(self._gathered)
         self.clear()
         self._gathered = gathered
-        self._buckets = set(gathered)
+        self._counts = {bucket: len(data) // ENTRY_SIZE for bucket, data in gathered.items()}

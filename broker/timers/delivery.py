@@ -138,6 +138,11 @@ class TimerDelivery:
         self.cancelled = 0
         self.lost = 0
 
+    @property
+    def waiting(self) -> int:
+        """The number of records that are not due yet; a cancelled message and its cancelling record both count."""
+        return len(self._wheel) + self._files.count_from(self._horizon_ms)
+
     # -- what others tell -------------------------------------------------------------------------------------------------
 
     def appended(self, message: MessageToStore, result: PutResult) -> None:

@@ -155,6 +155,7 @@ class AdminWorld:
                 lambda: -1,
                 lambda: self.delay_offsets,
                 self.bounds,
+                lambda: 3,
             ),
         ]
         register(self.handlers, self.processors)

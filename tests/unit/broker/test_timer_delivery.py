@@ -125,6 +125,22 @@ def test_message_is_stored_in_the_timer_topic_and_delivered_when_due(scene: Scen
     assert scene.bodies() == ["later"]
 
 
+def test_waiting_messages_are_counted_wherever_their_entries_are(scene: Scene) -> None:
+    scene.send("soon", 1_000)
+    scene.deliver()  # on the wheel
+    scene.send("later", 2 * SPAN_MS)
+    scene.send("as soon", 1_500)
+    assert scene.delivery.waiting == 3
+    scene.keep()
+    scene.start()
+    scene.deliver()
+    assert scene.delivery.waiting == 3
+    scene.deliver(1_200)
+    assert scene.delivery.waiting == 2
+    scene.deliver(2 * SPAN_MS)
+    assert (scene.delivery.waiting, scene.bodies()) == (0, ["soon", "as soon", "later"])
+
+
 def test_messages_are_delivered_in_the_order_of_their_times(scene: Scene) -> None:
     now = scene.broker.clock_ms()
     for body, delay in (("c", 7000), ("a", 1500), ("d", SPAN_MS * 2), ("b", 1501)):

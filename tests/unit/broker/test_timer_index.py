@@ -91,6 +91,23 @@ def test_entries_are_read_from_the_file_of_their_ten_minutes(tmp_path: Path) -> 
     assert sorted(path.name for path in (tmp_path / "timer").iterdir()) == [f"{first:020d}", f"{second:020d}"]
 
 
+def test_entries_are_counted_from_a_bucket_on(tmp_path: Path) -> None:
+    files = BucketFiles(tmp_path)
+    first, second = bucket_of(NOW), bucket_of(NOW) + SPAN_MS
+    for bucket in (first, second, second):
+        files.add(bucket, entry(bucket, 1))
+    files.begin_write()
+    files.write()
+    files.end_write()
+    files.add(second, entry(second, 4))
+    assert (files.count_from(0), files.count_from(second), files.count_from(second + 1)) == (4, 3, 0)
+    assert BucketFiles(tmp_path).count_from(0) == 3  # the last one was not written
+    files.delete_before(second)
+    assert files.count_from(0) == 3
+    files.reset()
+    assert files.count_from(0) == 1
+
+
 def test_partial_entry_at_the_end_of_a_file_is_truncated(tmp_path: Path) -> None:
     files = BucketFiles(tmp_path)
     bucket = bucket_of(NOW)
