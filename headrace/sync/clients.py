@@ -136,9 +136,12 @@ class Admin(SyncClient[AsyncAdmin]):
         """Returns the queues that may be read. Raises RouteNotFound, RemotingError."""
         return self._run(self._client.subscribe_queues(topic))
 
-    def topic_stats(self, topic: str) -> TopicStatsTable:
-        """Returns each queue's first and next offset, and when it was last written (ms). Raises RouteNotFound, BrokerError, RemotingError."""
-        return self._run(self._client.topic_stats(topic))
+    def topic_stats(self, topic: str, *, broker: str | None = None) -> TopicStatsTable:
+        """Returns each queue's first and next offset, and when it was last written (ms), of all brokers or the one at an address.
+
+        Raises RouteNotFound, BrokerError, RemotingError.
+        """
+        return self._run(self._client.topic_stats(topic, broker=broker))
 
     def topic_groups(self, topic: str) -> list[str]:
         """Returns the groups that consume a topic: those connected, and those with offsets. Raises RouteNotFound, BrokerError, RemotingError."""

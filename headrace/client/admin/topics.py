@@ -129,10 +129,13 @@ class TopicAdmin(AdminCalls):
         """Returns the queues that may be read. Raises RouteNotFound, RemotingError."""
         return [self._unwrap_queue(queue) for queue in (await self._fresh_route(topic)).subscribe_queues]
 
-    async def topic_stats(self, topic: str) -> TopicStatsTable:
-        """Returns each queue's first and next offset, and when it was last written (ms). Raises RouteNotFound, BrokerError, RemotingError."""
+    async def topic_stats(self, topic: str, *, broker: str | None = None) -> TopicStatsTable:
+        """Returns each queue's first and next offset, and when it was last written (ms), of all brokers or the one at an address.
+
+        Raises RouteNotFound, BrokerError, RemotingError.
+        """
         whole = TopicStatsTable()
-        for address in (await self._brokers_of(topic)).values():
+        for address in [broker] if broker is not None else (await self._brokers_of(topic)).values():
             part = await self._body(TopicStatsTable, address, GetTopicStatsInfoRequestHeader(self._wrap(topic)))
             whole.offset_table.update({self._unwrap_queue(queue): one for queue, one in part.offset_table.items()})
         return whole
