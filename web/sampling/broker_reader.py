@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from headrace import Admin
 from headrace.errors import BrokerError, HeadraceError
 from headrace.model import names
+from headrace.model.message_queue import MessageQueue
 from headrace.protocol.bodies import ConsumeStatsList
 from headrace.protocol.response_code import ResponseCode
 from headrace.protocol.version import version_text
@@ -46,7 +47,7 @@ class BrokerReader:
         self._progress: Paced[tuple[Progress, ...]] = Paced(PROGRESS_EVERY_S)
         self._consumers: Paced[_Clients] = Paced(DETAILS_EVERY_S)
         self._dead_letters: Paced[Mapping[str, int]] = Paced(DETAILS_EVERY_S)
-        self._half_messages: Paced[int] = Paced(DETAILS_EVERY_S)
+        self._half_messages: Paced[int | None] = Paced(DETAILS_EVERY_S)
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def read(self) -> BrokerSample:
@@ -137,14 +138,27 @@ class BrokerReader:
         counts = await self._each(self._read_end, wanted)
         return {topic.removeprefix(names.DLQ_PREFIX): count for topic, count in zip(wanted, counts, strict=True)}
 
-    async def _read_half_messages(self, topics: frozenset[str]) -> int:
+    async def _read_half_messages(self, topics: frozenset[str]) -> int | None:
         """Half messages that have not been checked off, less the op messages that have not been checked off: each resolves one."""
-        pending = 0
-        if names.TRANSACTION_HALF_TOPIC in topics:
-            offsets = (await self._admin.consumer_offsets(self._address)).get(names.TRANSACTION_GROUP, {})
-            for topic, sign in ((names.TRANSACTION_HALF_TOPIC, 1), (names.TRANSACTION_OP_HALF_TOPIC, -1)):
-                pending += sign * (await self._read_end(topic) - sum(offsets.get(topic, {}).values()))
-        return max(pending, 0)
+        if names.TRANSACTION_HALF_TOPIC not in topics:
+            return 0
+        try:
+            return await self._count_half_messages()
+        except HeadraceError:
+            return None  # such as a topic that is not registered yet
+
+    async def _count_half_messages(self) -> int:
+        stats = await self._admin.topic_stats(names.TRANSACTION_HALF_TOPIC)
+        halves = {queue: one for queue, one in stats.offset_table.items() if queue.broker_name == self._name}
+        offsets = (await self._admin.consumer_offsets(self._address)).get(names.TRANSACTION_GROUP, {})
+        pending = sum(one.max_offset for one in halves.values())
+        for queue in halves:
+            # Brokers have no statistics of the topic of op messages, because it is not among their topics.
+            op_queue = MessageQueue(names.TRANSACTION_OP_HALF_TOPIC, self._name, queue.queue_id)
+            pending -= await self._admin.max_offset(op_queue)
+        checked = sum(offsets.get(names.TRANSACTION_HALF_TOPIC, {}).values())
+        resolved = sum(offsets.get(names.TRANSACTION_OP_HALF_TOPIC, {}).values())
+        return max(pending - checked + resolved, 0)
 
     async def _read_end(self, topic: str) -> int:
         """How many messages the topic has ever had at this broker."""

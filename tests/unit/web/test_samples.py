@@ -8,6 +8,7 @@ import pytest
 
 from headrace.errors import BrokerError, RequestTimeout
 from headrace.model.message_queue import MessageQueue
+from headrace.model.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC
 from headrace.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -44,6 +45,8 @@ class FakeAdmin:
         self.registered = {"broker-a": {0: ADDRESS}}
         self.problem: Exception | None = None
         self.hold: asyncio.Event | None = None
+        self.more_topics: tuple[str, ...] = ()
+        self.op_messages = 2
         self.progress = ConsumeStatsList(
             [
                 {
@@ -81,7 +84,7 @@ class FakeAdmin:
         return {"brokerPermission": "6"}
 
     async def topic_configs(self, _broker: str) -> dict[str, Any]:
-        return dict.fromkeys(("Orders", "%DLQ%billing", "%RETRY%billing"))
+        return dict.fromkeys(("Orders", "%DLQ%billing", "%RETRY%billing", *self.more_topics))
 
     async def group_configs(self, _broker: str) -> dict[str, Any]:
         return {"billing": None}
@@ -106,6 +109,15 @@ class FakeAdmin:
     async def consumer_connection(self, group: str, **_where: str) -> ConsumerConnection:
         self._count(f"consumer_connection {group}")
         return ConsumerConnection([Connection("c", version=409)])
+
+    async def consumer_offsets(self, _broker: str) -> dict[str, dict[str, dict[int, int]]]:
+        return {TRANSACTION_GROUP: {TRANSACTION_HALF_TOPIC: {0: 3}, TRANSACTION_OP_HALF_TOPIC: {0: 1}}}
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        assert (queue.topic, queue.broker_name) == (TRANSACTION_OP_HALF_TOPIC, "broker-a")
+        if self.op_messages < 0:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "no")
+        return self.op_messages
 
     async def topic_stats(self, topic: str) -> TopicStatsTable:
         self._count(f"topic_stats {topic}")
@@ -159,6 +171,17 @@ def test_broker_without_totals_is_sampled_without_traffic() -> None:
         admin.has_totals = False
         (broker,) = (await take(admin)).brokers
         assert (broker.problem, broker.topic_in, broker.group_out) == (None, None, None)
+
+    run(main())
+
+
+@pytest.mark.parametrize(("op_messages", "expected"), [(1, 4), (2, 3), (9, 0), (-1, None)])
+def test_half_messages_are_those_that_no_op_message_resolves(op_messages: int, expected: int | None) -> None:
+    async def main() -> None:
+        admin = FakeAdmin()
+        admin.more_topics, admin.op_messages = (TRANSACTION_HALF_TOPIC,), op_messages
+        (broker,) = (await take(admin)).brokers
+        assert (broker.problem, broker.half_messages) == (None, expected)
 
     run(main())
 
