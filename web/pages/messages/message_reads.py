@@ -1,5 +1,8 @@
 """MessageReads: what pages about messages read of the cluster."""
 
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from headrace import Admin, BrokerError, MessageExt, MessageQueue, RouteNotFound
@@ -10,13 +13,26 @@ from web.cluster.cluster import Cluster
 from web.cluster.topic_kinds import NORMAL, topic_kind
 from web.errors import Invalid, NotFound, QueryFailed
 from web.pages.messages.message_row import MessageRow, row_of
-from web.pages.messages.time_scan import Pulled, ScannedPage, merge, read_range
+from web.pages.messages.time_scan import PAGE, Pulled, ScannedPage, merge, read_range
 
 MOST_BY_KEY: Final = 64
 """RocketMQ's brokers return at most as many."""
 _MOST_ID: Final = 200
 _MOST_PULLED: Final = 32
 _MOST_BROKERS: Final = 64
+_MOST_SCANNED: Final = 5_000  # limit: messages that one search scans for a tag or a property
+_SCAN_S: Final = 3.0  # limit: how long it scans; the page's deadline is longer
+_FOREVER: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredPage:
+    """The matching messages of a scan, and the offset of each queue at which it continues; None: it has reached the end."""
+
+    rows: Sequence[MessageRow]
+    next_offsets: Sequence[int] | None
+    scanned: int
+    """How many messages were compared."""
 
 
 class MessageReads:
@@ -78,6 +94,36 @@ class MessageReads:
                 raise answer  # a queue that is left out would look like one without messages
             ranges.append(answer)
         return merge(ranges)
+
+    async def by_time_where(
+        self,
+        topic: str,
+        begin_ms: int,
+        end_ms: int,
+        offsets: list[int] | None,
+        matches: Callable[[MessageRow], bool],
+    ) -> FilteredPage:
+        """As `by_time`, but only messages that match. Scans until it has a page of them, or as many as a user waits for."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + _SCAN_S
+        rows: list[MessageRow] = []
+        scanned = 0
+        while True:
+            page = await self.by_time(topic, begin_ms, end_ms, offsets)
+            scanned += len(page.rows)
+            rows += filter(matches, page.rows)
+            if page.next_offsets is None:
+                return FilteredPage(rows, None, scanned)
+            offsets = list(page.next_offsets)
+            if len(rows) >= PAGE or scanned >= _MOST_SCANNED or loop.time() >= deadline_s:
+                return FilteredPage(rows, offsets, scanned)
+
+    async def from_offset(self, queue: MessageQueue, offset: int) -> tuple[Sequence[MessageRow], int | None]:
+        """A page of the messages of one queue, and the offset at which the next one starts; None: it is the last one."""
+        found = await read_range(lambda at, count: self._pull(queue, at, count), offset, 0, _FOREVER)
+        if found.is_finished:
+            return found.rows, None
+        return found.rows, found.rows[-1].queue_offset + 1 if found.rows else found.begin
 
     async def _offset_at(self, queue: MessageQueue, moment: int) -> int:
         return await self.cluster.read(("offset at", queue, moment), lambda admin: admin.search_offset(queue, moment))

@@ -88,9 +88,11 @@ class MessageSearch:
                 data["next"] = _next(search, end=str(oldest if oldest < end else oldest - 1))
         elif search.by == "time" and search.topic:
             begin, end = self._span(search, self._now_ms() - _HOUR_MS)
-            page = await self._reads.by_time(search.topic, begin, end, parse_offsets(search.at))
-            rows = [one for one in page.rows if _matches(one, search)]
-            data |= {"begin": begin, "end": end if search.end else None, "looked_at": len(page.rows)}
+            page = await self._reads.by_time_where(
+                search.topic, begin, end, parse_offsets(search.at), lambda row: _matches(row, search)
+            )
+            rows = page.rows
+            data |= {"begin": begin, "end": end if search.end else None, "looked_at": page.scanned}
             if page.next_offsets is not None:
                 data["next"] = _next(search, begin=str(begin), at=".".join(map(str, page.next_offsets)))
         else:
