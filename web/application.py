@@ -50,6 +50,8 @@ from web.pages.tokens import TokenPages
 from web.pages.topics import TopicPages
 from web.pages.traces.trace_pages import TracePages
 from web.pages.users import UserPages
+from web.pages.waiting.delay_pages import DelayPages
+from web.pages.waiting.transaction_pages import TransactionPages
 from web.routes import Query, Route
 from web.sampling.log_ends import LogEnds
 from web.sampling.own_appliance import OwnAppliance
@@ -144,6 +146,8 @@ def make_console(settings: ConsoleSettings) -> Console:
         *ProducerPages(cluster).routes(),
         *MessagePages(cluster).routes(),
         *DeadLetterPages(cluster, resend_book, resends).routes(),
+        *DelayPages(cluster).routes(),
+        *TransactionPages(cluster, resend_book).routes(),
         *TracePages(cluster).routes(),
         *ExportPages(cluster, own).routes(),
         *AlertPages(alerts).routes(),

@@ -2,29 +2,36 @@
 
 import asyncio
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from headrace import BrokerError, SubscriptionGroupConfig, TopicConfig
+from headrace import BrokerError, MessageExt, SubscriptionGroupConfig, TopicConfig
 from headrace.client.settings import ClientConfig
 from headrace.model.message_queue import MessageQueue
-from headrace.protocol.bodies import TopicStatsTable
-from headrace.protocol.bodies.stats import TopicOffset
+from headrace.model.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC
+from headrace.protocol.bodies import ClusterInfo, ProducerTableInfo, TopicStatsTable
+from headrace.protocol.bodies.route import BrokerData
+from headrace.protocol.bodies.stats import ConsumeQueueData, TopicOffset
 from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
 from web.pages.groups.group_list import GroupList
 from web.pages.groups.group_reads import GroupReads
 from web.pages.search import SearchPages
 from web.pages.topics import TopicPages
+from web.pages.waiting.delay_pages import DelayPages
+from web.pages.waiting.transaction_pages import TransactionPages
 from web.routes import Access, Visit
 from web.sampling.sample import BrokerSample, Member, Sample
 
 pytestmark = pytest.mark.slow
-TOPICS = [f"T{number:04}" for number in range(2_000)]
+TOPICS = [*(f"T{number:04}" for number in range(2_000)), TRANSACTION_HALF_TOPIC]
 GROUPS = [f"G{number:03}" for number in range(500)]
 BROKERS = {"broker-a": "n:1", "broker-b": "n:2"}
 ROWS = 50
+LEVELS = 18
+BOOK: Any = None  # nothing was given up
 
 
 class CountingAdmin:
@@ -57,7 +64,7 @@ class CountingAdmin:
     async def consumer_offsets(self, _address: str) -> dict[str, dict[str, dict[int, int]]]:
         return {group: {TOPICS[number]: {0: 1}} for number, group in enumerate(GROUPS)}
 
-    async def topic_stats(self, topic: str) -> TopicStatsTable:
+    async def topic_stats(self, topic: str, **_where: str) -> TopicStatsTable:
         return TopicStatsTable({MessageQueue(topic, broker, 0): TopicOffset(0, 3) for broker in BROKERS})
 
     async def consumer_connection(self, _group: str) -> Any:
@@ -65,6 +72,43 @@ class CountingAdmin:
 
     async def consume_stats(self, _group: str) -> Any:
         raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, "not online")
+
+    async def cluster_info(self) -> ClusterInfo:
+        table = {name: BrokerData(name, "C", {0: address}) for name, address in BROKERS.items()}
+        return ClusterInfo(table, {"C": list(table)})
+
+    async def runtime_info(self, _address: str) -> dict[str, str]:
+        return {"timerCongestNum": "100000"}
+
+    async def broker_config(self, _address: str) -> dict[str, str]:
+        return {"messageDelayLevel": " ".join(f"{level}m" for level in range(1, LEVELS + 1))}
+
+    async def consume_queue(self, _queue: MessageQueue, _offset: int, _count: int) -> Any:
+        return SimpleNamespace(queue_data=[ConsumeQueueData(1_000, 100, 5)] * _count)
+
+    async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
+        return [MessageQueue(topic, broker, 0) for broker in BROKERS]
+
+    async def consumer_offset(self, _group: str, _queue: MessageQueue) -> int:
+        return 0
+
+    async def max_offset(self, _queue: MessageQueue) -> int:
+        return 1_000_000
+
+    async def read_messages(self, queue: MessageQueue, offset: int, count: int) -> Any:
+        found = [
+            MessageExt(queue.topic, 0, at, at, body=b"", properties={"UNIQ_KEY": str(at)})
+            for at in range(offset, offset + count)
+        ]
+        messages = [SimpleNamespace(stored=lambda one=one: one) for one in found]
+        return SimpleNamespace(messages=messages, next_offset=offset + count, max_offset=1_000_000)
+
+    async def view_message(self, _id: str, *, decompress: bool) -> MessageExt:
+        assert not decompress
+        return MessageExt(TRANSACTION_OP_HALF_TOPIC, 0, 0, 0, body=b"0", properties={"TAGS": "d"})
+
+    async def producers(self, _address: str) -> ProducerTableInfo:
+        return ProducerTableInfo({})
 
     async def latest(self, _max_age_s: float) -> Sample:
         members = tuple(Member("G001", f"10.0.0.{number}@1", f"10.0.0.{number}:1") for number in range(100))
@@ -83,6 +127,8 @@ def requests_for(page: str, /, **arguments: str) -> Counter[str]:
             "topics": TopicPages(cluster).list_topics,
             "groups": GroupList(GroupReads(cluster)).show,
             "search": SearchPages(cluster, stand_in).show,
+            "delays": DelayPages(cluster).show,
+            "transactions": TransactionPages(cluster, BOOK).show,
         }[page]
         view = await show(Visit("", Access.VIEWER, "", {}, arguments))
         shown = [await table.select(arguments).fill() for table in view.tables]
@@ -104,6 +150,17 @@ def test_list_of_groups_costs_a_few_requests_for_each_shown_row(arguments: dict[
     asked = requests_for("groups", **arguments)
     assert asked["consumer_connection"] == ROWS
     assert asked.total() <= 3 * ROWS + 8
+
+
+def test_delays_cost_a_few_requests_for_each_broker_and_level() -> None:
+    assert requests_for("delays").total() <= len(BROKERS) * (3 + 2 * LEVELS) + 2
+
+
+def test_transactions_cost_a_bounded_number_of_requests_however_many_there_are() -> None:
+    asked = requests_for("transactions")
+    assert asked["read_messages"] <= len(BROKERS) * 20
+    assert asked["view_message"] <= len(BROKERS) * 256
+    assert asked.total() - asked["read_messages"] - asked["view_message"] <= 20
 
 
 def test_search_of_names_costs_the_same_for_any_number() -> None:

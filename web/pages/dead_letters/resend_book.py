@@ -1,5 +1,7 @@
 """ResendBook: which dead letters were sent again, in `dead-letters.db`, so that nothing is sent twice.
 
+Half messages that are checked again are recorded in the same way, under the name of their topic.
+
 An entry is written before its message is sent, and completed after it. If the console is killed between the two, the outcome is unknown and the
 message is not sent again by itself.
 """

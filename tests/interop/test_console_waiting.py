@@ -1,0 +1,136 @@
+"""Pages of delayed messages, timers and transactions over real clusters, Apache's and ours."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.client import Client
+from support.console import Browser
+from support.java import Java
+from support.quick_servers import SERVERS, quick_server
+from support.reference import Reference, disposable
+from support.servers import Server, wait_until
+
+TWENTY_MINUTES, HALF_AN_HOUR = 17, 18
+HALF_AN_HOUR_MS = 1_800_000
+HOUR_MS = 3_600_000
+CHECKED_AT_ONCE = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "1"}
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Producers are asked about a transaction after ten minutes, unless its message says otherwise."""
+    data = tmp_path_factory.mktemp(request.param) / "data"
+    with disposable(quick_server(request.param, data, transactionTimeOut="600000")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(java: Java, server: Server) -> Client:
+    return Client(java, server)
+
+
+def rows(browser: Browser, path: str, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = browser.read(path)[table]["rows"]
+    return found
+
+
+def level(browser: Browser, number: int) -> dict[str, Any]:
+    return next(row for row in rows(browser, "/delays", "levels") if row["level"] == number)
+
+
+def test_messages_of_a_delay_level_are_counted_and_listed_with_their_time(browser: Browser, client: Client) -> None:
+    client.create_topic("PagedDelays", 1)
+    for number, count in ((TWENTY_MINUTES, 2), (HALF_AN_HOUR, 3)):
+        client.call("send-with", topic="PagedDelays", first=number, count=count, set={"DELAY": str(number)})
+
+    def is_indexed() -> bool:
+        return [level(browser, one)["waiting"] for one in (TWENTY_MINUTES, HALF_AN_HOUR)] == [2, 3]
+
+    wait_until(is_indexed, 60, "five waiting messages")
+    row = level(browser, HALF_AN_HOUR)
+    path = f"/delays/{row['broker']}/{HALF_AN_HOUR}"
+    listed = rows(browser, path, "messages")
+    assert [(one["topic"], one["due_at"] - one["stored_at"]) for one in listed] == [
+        ("PagedDelays", HALF_AN_HOUR_MS)
+    ] * 3
+    assert (row["delay"], row["delivered"], row["problem"]) == (HALF_AN_HOUR_MS, 0, "")
+    assert (row["next_due"], row["last_due"]) == (listed[0]["due_at"], listed[-1]["due_at"])
+    page = browser.get("/delays")
+    assert page.status == 200, page.cause
+    assert f'href="{path}"' in page.text
+    assert browser.get(path).status == 200
+    assert len(browser.get(f"{path}?format=csv").text.splitlines()) == 4
+    assert browser.get(f"/delays/{row['broker']}/99").status == 404
+    assert browser.get("/delays/no-such-broker/1").status == 404
+
+
+def test_timers_are_listed_or_the_page_says_that_brokers_do_not_support_them(
+    browser: Browser, client: Client, server: Server
+) -> None:
+    if isinstance(server, Reference):
+        assert rows(browser, "/delays", "timers") == []
+        assert "RocketMQ 4 supports delay levels only" in browser.get("/delays").text
+        assert "RocketMQ 4 supports delay levels only" in browser.get("/delays/timers").text
+        return
+    client.create_topic("PagedTimers", 1)
+    sent = client.call("send-with", topic="PagedTimers", first=0, count=2, set={"TIMER_DELAY_MS": str(HOUR_MS)})
+    wait_until(lambda: len(rows(browser, "/delays/timers", "messages")) == 2, 60, "two waiting timers")
+    listed = rows(browser, "/delays/timers", "messages")
+    assert {one["id"] for one in listed} == {one["msgId"] for one in sent}
+    assert {one["topic"] for one in listed} == {"PagedTimers"}
+    assert all(0 <= one["due_at"] - HOUR_MS - one["stored_at"] + 60_000 <= 60_000 for one in listed)
+    wait_until(lambda: [row["waiting"] for row in rows(browser, "/delays", "timers")] == [2], 60, "both are counted")
+    assert browser.get("/delays/timers").status == 200
+
+
+def test_given_up_transaction_is_checked_again_once_and_waiting_ones_are_listed(
+    browser: Browser, client: Client
+) -> None:
+    topic, group = "PagedTransactions", f"paged-transactions-{client.server.name}"
+    client.create_topic(topic, 1)
+    try:
+        transact = {"group": group, "topic": topic, "count": 1}
+        (sent,) = client.call("transact", **transact, first=0, outcome="unknown", set=CHECKED_AT_ONCE)
+
+        def given_up(count: int) -> bool:
+            return len(rows(browser, "/transactions", "given-up")) == count
+
+        wait_until(lambda: given_up(1), 90, "the message is given up")
+        (row,) = rows(browser, "/transactions", "given-up")
+        assert (row["id"], row["topic"], row["group"], row["checks"]) == (sent["msgId"], topic, group, 3)
+        assert row["checked_at"] is None
+
+        for _ in range(2):
+            done = browser.send("/transactions/check-again", {"message": row["offset_id"]})
+            assert done.status == 303, done.cause
+        wait_until(lambda: given_up(2), 90, "the message is given up for the second time")
+        asked = [one["properties"]["TRANSACTION_CHECK_TIMES"] for one in client.call("checks", group=group)]
+        assert asked[-3:] == ["1", "2", "3"]
+        first, second = rows(browser, "/transactions", "given-up")
+        assert first["checked_at"]
+        assert second["checked_at"] is None
+        entries = browser.read("/audit?filter=transaction.check-again")["audit"]["rows"]
+        assert [entry["outcome"] for entry in entries] == ["done", "done"]
+
+        client.call("transact", **transact, first=1, outcome="commit")
+        client.call("transact", **transact, first=2, outcome="rollback")
+        (waits,) = client.call("transact", **transact, first=3, outcome="unknown")
+
+        def halves() -> list[dict[str, Any]]:
+            return rows(browser, "/transactions", "halves")
+
+        wait_until(lambda: [one["id"] for one in halves()] == [waits["msgId"]], 60, "one undecided message")
+        (half,) = halves()
+        assert (half["topic"], half["group"], half["checks"]) == (topic, group, 0)
+        assert half["connected"] is True
+        assert half["given_up_at"] > half["born_at"] + 600_000
+        page = browser.get("/transactions")
+        assert page.status == 200, page.cause
+        assert "Check selected again" in page.text
+        refused = browser.send("/transactions/check-again", {"message": half["offset_id"]})
+        assert refused.status == 400
+        assert "not in TRANS_CHECK_MAX_TIME_TOPIC" in refused.cause
+    finally:
+        client.call("stop-transactions", group=group)

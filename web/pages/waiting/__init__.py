@@ -1,0 +1,1 @@
+"""What waits: delayed messages, timer messages, and half messages of transactions."""

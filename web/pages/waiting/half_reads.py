@@ -1,0 +1,212 @@
+"""HalfReads: the half messages of transactions that are neither committed nor rolled back.
+
+As the brokers' own check does it: a half message is unresolved if no op message names its queue offset. Both queues are read from where the last
+check ended, in a bounded number of requests for each queue of the half topic.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headrace import MessageExt, MessageQueue
+from headrace.model import properties as property_names
+from headrace.model.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC
+from headrace.protocol.bodies import ProducerTableInfo
+from web.cluster.cluster import Cluster
+from web.cluster.topic_reader import TopicReader
+from web.pages.cluster.cluster_reads import ClusterReads
+from web.pages.messages.message_row import MessageRow, row_of
+from web.pages.waiting.waiting_message import whole
+
+_AT_ONCE: Final = 32
+_MOST_HALVES: Final = 640  # limit: half messages of a queue that a page looks at
+_MOST_OPS: Final = 256  # limit: the same for op messages, one request each
+_MOST_PULLS: Final = 80  # limit: of one queue; large messages come in smaller numbers
+_OFFSET_DIGITS: Final = 16
+"""At the end of an offset message id: the physical offset."""
+_REMOVED: Final = "d"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRules:
+    """How a broker checks half messages, times in ms. RocketMQ's defaults in place of what it does not report."""
+
+    first_after_ms: int = 6_000
+    interval_ms: int = 60_000
+    most_checks: int = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """One unresolved half message."""
+
+    message: MessageRow
+    broker: str
+    rules: CheckRules
+    is_connected: bool | None
+    """Whether its producer group has a connected member; None if unknown."""
+
+    @property
+    def checks(self) -> int:
+        """How often its producer was asked."""
+        return whole(self.message.properties.get(property_names.TRANSACTION_CHECK_TIMES)) or 0
+
+    @property
+    def group(self) -> str:
+        """The producer group."""
+        return self.message.properties.get(property_names.PRODUCER_GROUP, "")
+
+    @property
+    def given_up_at(self) -> int:
+        """About when the broker gives it up, if nobody decides until then."""
+        rules = self.rules
+        if self.checks:  # it was stored again at its last check
+            return self.message.stored_at + max(1, rules.most_checks - self.checks + 1) * rules.interval_ms
+        immunity_s = whole(self.message.properties.get(property_names.CHECK_IMMUNITY_TIME_IN_SECONDS))
+        first_after_ms = rules.first_after_ms if immunity_s is None else immunity_s * 1_000
+        return self.message.born_at + first_after_ms + rules.most_checks * rules.interval_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """What was found, and what could not be read."""
+
+    halves: Sequence[Half]
+    problems: Sequence[str]
+
+
+class HalfReads:
+    """Reads half messages."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._topics = TopicReader(cluster)
+        self._brokers = ClusterReads(cluster)
+
+    async def halves(self) -> Halves:
+        """The unresolved half messages of all masters. Raises HeadraceError if the half topic's queues are unknown."""
+        if TRANSACTION_HALF_TOPIC not in await self._topics.names():
+            return Halves((), ())  # brokers create the topic for the first transaction
+        queues = sorted(
+            await self._cluster.read(
+                ("queues", TRANSACTION_HALF_TOPIC), lambda admin: admin.subscribe_queues(TRANSACTION_HALF_TOPIC)
+            )
+        )
+        masters = await self._topics.masters()
+        found: list[Half] = []
+        problems: list[str] = []
+        answers = await self._cluster.map(lambda queue: self._of_queue(queue, masters), queues)
+        for queue, answer in zip(queues, answers, strict=True):
+            where = f"{queue.broker_name} (queue {queue.queue_id} of {TRANSACTION_HALF_TOPIC})"
+            if isinstance(answer, Exception):
+                problems.append(f"{where}: {answer}")
+                continue
+            found += answer.halves
+            problems += [f"{where}: {problem}" for problem in answer.problems]
+        return Halves(found, problems)
+
+    async def _of_queue(self, queue: MessageQueue, masters: dict[str, str]) -> Halves:
+        # order: op messages last, so that what was resolved meanwhile is not shown.
+        halves, all_halves = await self._read(queue)
+        if not halves:
+            return Halves((), ())
+        named, all_ops = await self._named(queue, halves[0].offset_id)
+        rows = unresolved(halves, named)
+        problems = []
+        if not all_halves:
+            problems.append(f"only the oldest {len(halves)} half messages were read; later ones may wait too")
+        if rows and not all_ops:
+            problems.append(f"only {_MOST_OPS} op messages were read; some of the half messages may be resolved")
+        address = masters.get(queue.broker_name)
+        if address is None:
+            return Halves([Half(row, queue.broker_name, CheckRules(), None) for row in rows], problems)
+        rules, connected = await self._rules(address), await self._connected(address)
+        return Halves(
+            [Half(row, queue.broker_name, rules, _is_connected(row, connected)) for row in rows],
+            problems,
+        )
+
+    async def _read(self, queue: MessageQueue) -> tuple[list[MessageRow], bool]:
+        """The half messages from where the last check ended, and whether they are all."""
+        at = await self._cluster.ask(lambda admin: admin.consumer_offset(TRANSACTION_GROUP, queue)) or 0
+        found: list[MessageRow] = []
+        for _ in range(_MOST_PULLS):
+            result = await self._cluster.ask(
+                lambda admin, at=at: admin.read_messages(queue, at, _AT_ONCE)  # type: ignore[misc]
+            )
+            found += [row_of(one.stored()) for one in result.messages]
+            if result.next_offset >= result.max_offset or result.next_offset <= at:
+                return found, True
+            at = result.next_offset
+            if len(found) >= _MOST_HALVES:
+                break
+        return found, False
+
+    async def _named(self, half_queue: MessageQueue, offset_id: str) -> tuple[set[int], bool]:
+        """The queue offsets that op messages name, and whether these are all; `offset_id` is one of a message of the same broker.
+
+        Brokers refuse pulls from the topic of op messages. So each is read by its physical offset, which the broker's index has.
+        """
+        queue = MessageQueue(TRANSACTION_OP_HALF_TOPIC, half_queue.broker_name, half_queue.queue_id)
+        begin = await self._cluster.ask(lambda admin: admin.consumer_offset(TRANSACTION_GROUP, queue)) or 0
+        end = await self._cluster.ask(lambda admin: admin.max_offset(queue))
+        if begin >= end:
+            return set(), True
+        count = min(end - begin, _MOST_OPS)
+        index = await self._cluster.ask(lambda admin: admin.consume_queue(queue, begin, count))
+        ids = [
+            f"{offset_id[:-_OFFSET_DIGITS]}{entry.physic_offset:0{_OFFSET_DIGITS}X}" for entry in index.queue_data or ()
+        ]
+        answers = await self._cluster.map(
+            lambda one: self._cluster.ask(lambda admin: admin.view_message(one, decompress=False)), ids
+        )
+        named: set[int] = set()
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer  # without it a resolved message would be shown as one that waits
+            named |= named_by(answer)
+        return named, begin + len(ids) >= end
+
+    async def _rules(self, address: str) -> CheckRules:
+        config, usual = await self._brokers.config(address), CheckRules()
+        return CheckRules(
+            whole(config.get("transactionTimeOut")) or usual.first_after_ms,
+            whole(config.get("transactionCheckInterval")) or usual.interval_ms,
+            whole(config.get("transactionCheckMax")) or usual.most_checks,
+        )
+
+    async def _connected(self, address: str) -> ProducerTableInfo | None:
+        """The connected producers; None if the broker is too old to tell."""
+        (answer,) = await self._cluster.map(
+            lambda one: self._cluster.read(("producers", one), lambda admin: admin.producers(one)), [address]
+        )
+        return None if isinstance(answer, Exception) else answer
+
+
+def named_by(op: MessageExt) -> set[int]:
+    """The queue offsets of the half messages that an op message resolves. RocketMQ 5 names several in one."""
+    if op.topic != TRANSACTION_OP_HALF_TOPIC or op.tags != _REMOVED:
+        return set()
+    texts = op.body.decode(errors="replace").split(",")
+    return {offset for text in texts if (offset := whole(text)) is not None}
+
+
+def unresolved(halves: Sequence[MessageRow], named: set[int]) -> list[MessageRow]:
+    """The half messages that no op message names. One that was stored again is also resolved under its first queue offset.
+
+    While a check is in progress, a message and its copy are both there: of these only the copy is returned.
+    """
+    newest = {(row.id, row.born_at): row.queue_offset for row in halves}
+    return [
+        row
+        for row in halves
+        if newest[row.id, row.born_at] == row.queue_offset
+        and row.queue_offset not in named
+        and whole(row.properties.get(property_names.TRANSACTION_PREPARED_QUEUE_OFFSET)) not in named
+    ]
+
+
+def _is_connected(row: MessageRow, connected: ProducerTableInfo | None) -> bool | None:
+    if connected is None:
+        return None
+    return bool(connected.data.get(row.properties.get(property_names.PRODUCER_GROUP, "")))
