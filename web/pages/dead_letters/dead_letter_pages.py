@@ -27,7 +27,7 @@ from web.tables.table import Column, Kind, Table
 MENU: Final = "DLQ"
 _FOREVER: Final = (1 << 63) - 1
 _MOST_CHOSEN: Final = PAGE
-_PERIOD: Final = {
+PERIOD_ARGUMENTS: Final = {
     "begin": "The earliest time of storage: ISO 8601 in UTC unless it has a zone, or milliseconds since 1970.",
     "end": "The latest time of storage.",
     "at": "Where the next page starts: `next` of the page before.",
@@ -128,7 +128,7 @@ class DeadLetterPages:
         group = "/dead-letters/<group:str>"
         return [
             Query("/dead-letters", self.list_groups, "List the groups with dead letters.", menu=MENU, shortcut="d"),
-            Query(group, self.show, "Show the dead letters of a group.", section=MENU, arguments=_PERIOD),
+            Query(group, self.show, "Show the dead letters of a group.", section=MENU, arguments=PERIOD_ARGUMENTS),
             Raw(f"{group}/export", LetterExport(self._queues).answer, Access.VIEWER),
             Change(f"{group}/resend", ResendForm, self.resend, "dead-letter.resend", "Resend selected dead letters."),
             Change(

@@ -21,6 +21,7 @@ from web.tables.table import Column, Kind, Table
 
 MENU: Final = "Delay"
 _FOREVER: Final = (1 << 63) - 1
+_AT: Final = {"at": "Where the next page starts: `next` of the page before."}
 
 _LEVEL_COLUMNS: Final[tuple[Column[LevelRow], ...]] = (
     Column("broker", "Broker"),
@@ -56,12 +57,13 @@ class DelayPages:
         """What it serves."""
         return [
             Query("/delays", self.show, "Show what delay levels and timers hold.", menu=MENU, shortcut="y"),
-            Query("/delays/timers", self.show_timers, "Show waiting timer messages.", section=MENU),
+            Query("/delays/timers", self.show_timers, "Show waiting timer messages.", section=MENU, arguments=_AT),
             Query(
                 "/delays/<broker:str>/<level:str>",
                 self.show_level,
                 "Show the waiting messages of a delay level.",
                 section=MENU,
+                arguments=_AT,
             ),
         ]
 

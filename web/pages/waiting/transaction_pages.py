@@ -14,6 +14,7 @@ from headrace.model.names import TRANSACTION_CHECK_MAX_TIME_TOPIC
 from web.cluster.cluster import Cluster
 from web.cluster.topic_reader import TopicReader
 from web.errors import Invalid, QueryFailed
+from web.pages.dead_letters.dead_letter_pages import PERIOD_ARGUMENTS
 from web.pages.dead_letters.resend_book import Letter, ResendBook
 from web.pages.groups.resets import parse_time
 from web.pages.messages.message_reads import MessageReads
@@ -130,7 +131,14 @@ class TransactionPages:
     def routes(self) -> list[Route]:
         """What it serves."""
         return [
-            Query("/transactions", self.show, "Show unresolved transactions.", menu=MENU, shortcut="x"),
+            Query(
+                "/transactions",
+                self.show,
+                "Show unresolved transactions.",
+                menu=MENU,
+                shortcut="x",
+                arguments=PERIOD_ARGUMENTS,
+            ),
             Change(
                 "/transactions/check-again",
                 CheckAgain,
