@@ -1,7 +1,7 @@
 # `make` without a target lists the targets, from the comments beside them.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java deb wheels test-packages
+.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java deb rpm wheels test-packages
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -48,11 +48,15 @@ test-fresh:  ## run the README's commands on minimal Debian machines (as root; F
 	packaging/fresh/test-machines $(or $(FORM),full) $(or $(SUITES),bookworm trixie testing)
 
 deb:  ## build Debian packages in dist/, for Debian 12 and 13 (as root; SUITES="trixie")
-	packaging/deb/build dist $(or $(SUITES),bookworm trixie)
+	packaging/build deb dist $(or $(SUITES),bookworm trixie)
+
+rpm:  ## build RPM packages in dist/, for Python 3.11 and glibc 2.34 or newer (as root)
+	packaging/build rpm dist bookworm
 
 test-packages:  ## try the packages in dist/ on machines with systemd: install, crash, upgrade, purge; build them again: equal bytes (as root)
 	packaging/deb/test-packages dist $(or $(SUITES),bookworm trixie)
-	packaging/deb/test-reproducible dist $(or $(SUITES),bookworm trixie)
+	packaging/rpm/test-packages dist
+	packaging/test-reproducible deb dist $(or $(SUITES),bookworm trixie)
 
 wheels: $(VENV)/installed  ## build the wheels of the SDK and of the appliance in dist/
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python packaging/build_wheels.py dist

@@ -71,3 +71,13 @@ def test_instances_differ_from_the_single_appliance_only_in_their_folders() -> N
 def test_addresses_of_the_machine_can_be_listed(unit: dict[str, str]) -> None:
     """With host = "0.0.0.0" and without brokerIP1 the broker looks for one (getifaddrs uses netlink)."""
     assert "AF_NETLINK" in unit["RestrictAddressFamilies"].split()
+
+
+def test_packages_open_the_format_that_they_create() -> None:
+    folders = (SYSTEMD / "headrace.tmpfiles").read_text(encoding="utf-8")
+    check = (SYSTEMD.parent / "packaging" / "maintenance" / "check-format").read_text(encoding="utf-8")
+    made = re.search(r"^f /var/lib/headrace/format .* (\d+)$", folders, re.MULTILINE)
+    known = re.search(r"^FORMAT=(\d+)$", check, re.MULTILINE)
+    assert made
+    assert known
+    assert made[1] == known[1]
