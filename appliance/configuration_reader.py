@@ -131,7 +131,15 @@ def read_configuration(sources: Sources) -> Configuration:
     if appliance.console_enable:
         _check_console_port(console, appliance, brokers)
     return Configuration(
-        paths, appliance, nameserver, tuple(brokers), warnings, tls, console, _sources_of(of_nameserver)
+        paths,
+        appliance,
+        nameserver,
+        tuple(brokers),
+        warnings,
+        tls,
+        console,
+        _sources_of(of_nameserver),
+        None if sources.appliance_toml is None else Path(sources.appliance_toml),
     )
 
 

@@ -87,6 +87,8 @@ class Configuration:
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
     nameserver_sources: Mapping[str, str] = field(default_factory=dict)
     """As `BrokerConfiguration.sources`."""
+    appliance_toml: Path | None = None
+    """The file, if one was given."""
 
     @property
     def export_folder(self) -> str:

@@ -21,6 +21,7 @@ from headrace.model.address_list import parse_address, parse_networks
 from headrace.model.tls_settings import DISABLED, ENFORCING, TlsSettings
 from headrace.remoting.certificate_expiry import expiries
 from nameserver.config import NameServerConfig
+from web.config import ConsoleConfig
 
 _KNOWN_SECRETS: Final = frozenset({"12345678", "secretKey", "rocketmq2", "rocketmq", "password"})
 """Secret keys of RocketMQ's sample files and documentation, and the most common ones."""
@@ -56,6 +57,8 @@ def security_report(configuration: Configuration) -> list[SecuritySection]:
         if broker.broker.acl_enable:
             title = f"ACL files of {broker.name}"
             sections.append(SecuritySection(title, tuple(_acl_files(broker))))
+    if configuration.appliance.console_enable:
+        sections.append(SecuritySection(_console_title(configuration.console), tuple(_console(configuration.console))))
     certificates = tuple(_certificates(configuration.tls))
     if certificates:
         sections.append(SecuritySection("certificates", certificates))
@@ -180,6 +183,29 @@ def _ha(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
         )
 
 
+def _console_title(console: ConsoleConfig) -> str:
+    return f"console {console.console_host or '*'}:{console.console_port}"
+
+
+def _console(console: ConsoleConfig) -> Iterator[SecurityFinding]:
+    if is_loopback(console.console_host):
+        yield SecurityFinding("only processes on this host can connect; pages and changes need a login")
+        return
+    yield SecurityFinding(
+        "anyone who can reach the port may log in, ask for health and read the name servers' addresses"
+    )
+    if console.console_trusted_proxies:
+        yield SecurityFinding(
+            f"whoever connects past the proxies ({console.console_trusted_proxies}) uses plain HTTP",
+            "allow only the proxies to connect (firewall)",
+        )
+    else:
+        yield SecurityFinding(
+            "passwords and sessions can be read and changed in transit (plain HTTP)",
+            "set consoleHost=127.0.0.1 and put a reverse proxy with HTTPS in front of it",
+        )
+
+
 # ---- files
 
 
@@ -226,6 +252,11 @@ def _files(configuration: Configuration) -> Iterator[SecurityFinding]:
     for broker in configuration.brokers:
         if broker.broker_conf is not None:
             yield from _permissions(broker.broker_conf, 0o022, "options")
+    if configuration.appliance_toml is not None:
+        if configuration.console.console_secret_key:
+            yield from _permissions(configuration.appliance_toml, 0o077, "the console's secret key")
+        else:
+            yield from _permissions(configuration.appliance_toml, 0o022, "options")
     for key in filter(None, (configuration.tls.server.key, configuration.tls.client.key)):
         yield from _permissions(Path(key), 0o077, "the private key")
     yield from _permissions(Path(configuration.paths.data), 0o022, "the store")

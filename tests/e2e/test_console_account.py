@@ -1,6 +1,7 @@
 """The console's own account: it works at brokers that check accounts and require TLS; without one, pages name what to set."""
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -93,7 +94,9 @@ def test_console_alone_uses_the_account_of_its_environment(appliance: Appliance,
     account = {"ROCKETMQ_ACCESS_KEY": "administrator", "ROCKETMQ_SECRET_KEY": SECRET}
     with console_alone(appliance, folder / "alone", **account) as admin:
         assert problems_of(admin) == dict.fromkeys(PAGES, "")
-    assert SECRET not in (folder / "alone.log").read_text()
+    log = (folder / "alone.log").read_text()
+    assert SECRET not in log
+    assert re.search(r"^\S+Z warning console\[\d+\] web\.application: console has no users, ", log, re.MULTILINE), log
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from web.accounts.common_passwords import is_common
 from web.accounts.login_limits import LONGEST_NAME
 from web.accounts.passwords import LONGEST, SHORTEST, Passwords
 from web.errors import Invalid, NotFound
@@ -52,7 +53,7 @@ class Users:
                 f"the user name {name[:80]!r} is invalid",
                 "Use 1 to 64 letters, digits, dots, hyphens, underscores and at signs.",
             )
-        check_password(password)
+        check_password(password, name)
         stored = await self._passwords.hash(password)
         try:
             self._database.execute(
@@ -78,7 +79,7 @@ class Users:
 
     async def set_password(self, name: str, password: str) -> None:
         """Changes a password. Raises Invalid, NotFound."""
-        check_password(password)
+        check_password(password, name)
         stored = await self._passwords.hash(password)
         self._require(self._database.execute("UPDATE users SET password = ? WHERE name = ?", (stored, name)), name)
 
@@ -103,9 +104,14 @@ class Users:
             raise NotFound(f"the user {name[:80]} does not exist")
 
 
-def check_password(password: str) -> None:
-    """Raises Invalid for a password that is too short or too long."""
+def check_password(password: str, user: str) -> None:
+    """Raises Invalid for a password that is too short, too long, or common."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise Invalid(
             f"the password has {len(password)} characters", f"Choose one with {SHORTEST} to {LONGEST} characters."
+        )
+    if is_common(password, user):
+        raise Invalid(
+            "the password is among those that are guessed first",
+            "Choose several unrelated words, or let a password manager make one.",
         )

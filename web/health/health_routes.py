@@ -39,19 +39,19 @@ class HealthRoutes:
             Raw("/rocketmq/<subgroup:str>", self._address, Access.ANYONE),
         ]
 
-    async def _healthz(self, request: Request, _visit: Visit) -> HTTPResponse:
+    async def _healthz(self, request: Request, visit: Visit) -> HTTPResponse:
         status, problem = await self._own.read()  # only the supervisor is asked: a slow cluster is not our fault
         sample = Sample(time.time(), status=status, status_problem=problem)
-        return _answer(request, health(sample, has_appliance=self._own.exists))
+        return _answer(request, visit, health(sample, has_appliance=self._own.exists))
 
-    async def _readyz(self, request: Request, _visit: Visit) -> HTTPResponse:
+    async def _readyz(self, request: Request, visit: Visit) -> HTTPResponse:
         try:
             async with asyncio.timeout(DEADLINE_S):
                 sample = await self._sampler.latest(MAX_AGE_S)
         except TimeoutError:
             status, problem = await self._own.read()
             sample = Sample(time.time(), (), f"no answer within {DEADLINE_S:g} s", status, problem)
-        return _answer(request, readiness(sample, has_appliance=self._own.exists))
+        return _answer(request, visit, readiness(sample, has_appliance=self._own.exists))
 
     async def _address(self, request: Request, visit: Visit) -> HTTPResponse:
         if not is_subgroup(visit.path.get("subgroup", "")):
@@ -60,12 +60,16 @@ class HealthRoutes:
         return HTTPResponse(line, content_type="text/plain; charset=utf-8", headers=_NO_STORE)
 
 
-def _answer(request: Request, report: Report) -> HTTPResponse:
+def _answer(request: Request, visit: Visit, report: Report) -> HTTPResponse:
+    """Strangers get the verdict only: names, addresses and reasons are for users and for programs on this machine."""
     status = 200 if report.ok else 503
+    is_known = visit.is_local or bool(visit.user)
     if "verbose" in request.get_args(keep_blank_values=True):
-        body = msgspec.json.encode(report.to_json())
+        body = msgspec.json.encode(report.to_json() if is_known else {"ok": report.ok})
         return HTTPResponse(body, status=status, content_type="application/json", headers=_NO_STORE)
-    text = "ok\n" if report.ok else "".join(f"{one.name}: {one.detail}\n" for one in report.checks if not one.ok)
+    failed = [one for one in report.checks if not one.ok] if is_known else []
+    reasons = "".join(f"{one.name}: {one.detail}\n" for one in failed) or "failed\n"
+    text = "ok\n" if report.ok else reasons
     return HTTPResponse(text, status=status, content_type="text/plain; charset=utf-8", headers=_NO_STORE)
 
 

@@ -11,6 +11,7 @@ from headrace.model import names
 from headrace.model.permission import READ, WRITE, permission_text
 from headrace.model.topic_config import TopicConfig
 from web.cluster.cluster import Cluster
+from web.cluster.protection import check_topic
 from web.cluster.topic_kinds import DEAD_LETTER, NORMAL, RETRY, SYSTEM, topic_kind
 from web.cluster.topic_reader import TopicReader, lag_of
 from web.errors import Invalid, NotFound
@@ -344,6 +345,7 @@ class TopicPages:
         """Creates a topic; one that exists is an error, because this would replace its settings."""
         if form.topic in await self._reader.names():
             raise Invalid(f"the topic {form.topic} already exists", "Change its settings on its own page.")
+        check_topic(form.topic, await self._reader.system_names())
         config = _config(form.topic, form)
         await self._put(config, form.broker)
         return Outcome(
@@ -359,6 +361,7 @@ class TopicPages:
         before = (await self._reader.configs()).by_topic.get(topic, {})
         if not before:
             raise NotFound(f"the topic {topic} does not exist")
+        check_topic(topic, await self._reader.system_names())
         config = _config(topic, form)
         targets = [form.broker] if form.broker else sorted(before)
         for broker in targets:
@@ -377,8 +380,7 @@ class TopicPages:
         if form.confirm != topic:
             raise Invalid(f"{form.confirm[:200]!r} is not the name of this topic", f"Type {topic} to delete it.")
         before = (await self._reader.configs()).by_topic.get(topic, {})
-        if topic_kind(topic, await self._reader.system_names()) == SYSTEM:
-            raise Invalid(f"the topic {topic} is a system topic and cannot be deleted")
+        check_topic(topic, await self._reader.system_names())
         await self._cluster.admin.delete_topic(topic)
         return Outcome(
             "The topic {topic} was deleted.",

@@ -9,6 +9,7 @@ import click
 
 from appliance import exit_code
 from appliance.errors import ConfigurationError, PreflightFailed
+from appliance.log_line import LineFormatter
 
 
 @click.command("console", short_help="Run the console alone, for any RocketMQ 4.9 cluster.")
@@ -59,7 +60,7 @@ def command(namesrv: str, data: str, host: str, port: int, base_path: str, trust
     from web import daemon  # noqa: PLC0415
     from web.application import ConsoleSettings  # noqa: PLC0415
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    _log_to_stderr()
     stop_fd, stop_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os.write(stop_write_fd, b"\0"))
@@ -72,3 +73,16 @@ def command(namesrv: str, data: str, host: str, port: int, base_path: str, trust
         ConsoleSettings(config, cluster, folder),
     )
     return exit_code.CLEAN
+
+
+def _log_to_stderr() -> None:
+    """Lines as those of an appliance's log, of the role `console`."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter("text"))
+    handler.addFilter(_add_role)
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+
+
+def _add_role(record: logging.LogRecord) -> bool:
+    record.role = "console"
+    return True

@@ -135,3 +135,30 @@ def test_command_prints_how_to_close_what_is_open_and_fails(data: Path) -> None:
     assert " fix: set aclEnable=true" in result.output
     result = CliRunner().invoke(command, ["--data", str(data)], standalone_mode=False)
     assert (result.return_value, result.output.splitlines()[-1]) == (0, "no open findings")
+
+
+def test_console_on_other_addresses_is_open_without_https(data: Path) -> None:
+    assert opened(data)["console 127.0.0.1:8080"] == []
+    setting = "consoleHost=192.0.2.1"
+    [text] = opened(data, setting)["console 192.0.2.1:8080"]
+    assert "passwords and sessions can be read" in text
+    [text] = opened(data, setting, "consoleTrustedProxies=192.0.2.7")["console 192.0.2.1:8080"]
+    assert "past the proxies (192.0.2.7)" in text
+    assert not any(title.startswith("console") for title in opened(data, setting, "consoleEnable=false"))
+
+
+def test_file_with_the_console_s_secret_key_that_others_may_read_is_found_without_printing_it(data: Path) -> None:
+    toml = data / "appliance.toml"
+    toml.write_text('consoleAccessKey = "operator"\nconsoleSecretKey = "hidden-secret-key"\n')
+    toml.chmod(0o644)
+
+    def report() -> str:
+        return str(security_report(read_configuration(Sources(str(data), appliance_toml=str(toml)))))
+
+    assert "other users may read or change the console's secret key (mode 0644)" in report()
+    assert "hidden-secret-key" not in report()
+    toml.chmod(0o600)
+    assert "the console's secret key" not in report()
+    toml.write_text("host = '127.0.0.1'\n")
+    toml.chmod(0o666)
+    assert "appliance.toml: other users may change options (mode 0666)" in report()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from web.accounts.login_limits import (
     network_of,
 )
 from web.accounts.passwords import Passwords
-from web.accounts.users import Users
-from web.errors import DatabaseUnusable
+from web.accounts.users import Users, check_password
+from web.errors import DatabaseUnusable, Invalid
 from web.routes import Access
 
 QUICK = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
@@ -160,3 +161,39 @@ def test_database_is_private_and_not_opened_through_a_link(tmp_path: Path) -> No
     (other / "console.db").symlink_to(tmp_path / "console.db")
     with pytest.raises(DatabaseUnusable):
         open_database(other)
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "password1234", "P@ssw0rd2024!", "123456789012", "098765432109", "qwertyuiopas", "1q2w3e4r5t6y", "1qaz2wsx3edc", "aaaaaaaaaaaa",
+        "abcabcabcabc", "passwordpassword", "password_password", "Administrator1", "headrace1234", "adminadminadmin", "ann.ann.ann.", "Summer2024!!",
+        "x1" * 500,
+    ],
+)  # fmt: skip
+def test_common_passwords_are_refused_however_they_are_decorated(password: str) -> None:
+    with pytest.raises(Invalid, match="guessed first"):
+        check_password(password, "ann")
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "correct horse battery",
+        "k9#vLw2!xQz7",
+        "9f8a7b6c5d4e",
+        "8315-2094-7713-02",
+        "admin of the northern lights",
+        "Rhabarber-Lokomotive",
+    ],
+)
+def test_other_passwords_of_twelve_characters_are_accepted(password: str) -> None:
+    check_password(password, "ann")
+    with pytest.raises(Invalid, match="characters"):
+        check_password(password[:11], "ann")
+
+
+def test_longest_password_is_checked_in_no_time() -> None:
+    began_s = time.process_time()
+    check_password(("password1234" * 86)[:1_000] + "#vLw2", "ann")
+    assert time.process_time() - began_s < 1

@@ -267,3 +267,21 @@ def test_cookie_over_https_can_only_be_set_by_the_console(tmp_path: Path) -> Non
         planted = {**forwarded, "Cookie": f"headrace_session={secure}"}
         assert console.browser().get("/users", planted).status == 303  # over HTTPS only the name with the prefix counts
         assert "strict-transport-security" not in admin.get("/login").headers
+
+
+# ---- probes
+
+
+@pytest.mark.slow
+def test_strangers_get_the_verdict_of_probes_without_names_addresses_and_reasons(console: RunningConsole) -> None:
+    stranger = {"X-Forwarded-For": "203.0.113.9"}
+    for path in ("/healthz", "/readyz"):
+        own, theirs = (get(console.port, f"{path}?verbose", headers) for headers in ({}, stranger))
+        assert theirs.status == own.status
+        assert theirs.json() == {"ok": own.json()["ok"]}
+        assert own.json()["checks"]
+    reasons, verdict = (get(console.port, "/readyz", headers) for headers in ({}, stranger))
+    assert "127.0.0.1:1" in reasons.text
+    assert (verdict.status, verdict.text) == (503, "failed\n")
+    known = console.administrator().get("/readyz", stranger)
+    assert "127.0.0.1:1" in known.text

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from headrace.model import names
+from web.cluster.protection import is_system_group
 from web.pages.groups.group_reads import GroupReads
 from web.paths import path_of
 from web.routes import View, Visit
@@ -128,11 +129,6 @@ class GroupList:
             rate=stats.consume_tps,
             topics=sorted({queue.topic for queue in stats.offset_table if not names.is_retry_topic(queue.topic)}),
         )
-
-
-def is_system_group(group: str) -> bool:
-    """Whether a group is RocketMQ's own."""
-    return group in names.SYSTEM_GROUPS or names.is_system_group(group)
 
 
 def _is_of_kind(row: GroupRow, chosen: Mapping[str, str]) -> bool:

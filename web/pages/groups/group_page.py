@@ -11,6 +11,7 @@ from headrace.model.consumption import MessageModel
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
 from headrace.protocol.version import version_text
+from web.cluster.protection import is_system_group
 from web.errors import NotFound
 from web.pages.charts import DURATION, NUMBER, RATE, Chart, Line, charts_of
 from web.pages.groups.group_list import MODES, OFFLINE, ONLINE
@@ -147,6 +148,7 @@ class GroupPage:
                 "group": group,
                 "summary": summary,
                 "findings": findings,
+                "is_system": is_system_group(group),
                 "form": form_of(own),
                 "consumption": consumption_of(own),
                 "charts": charts_of(

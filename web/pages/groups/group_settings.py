@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from headrace import SubscriptionGroupConfig
+from web.cluster.protection import check_group
 from web.errors import Invalid, NotFound
 from web.pages.groups.group_reads import GroupReads
 from web.paths import path_of
@@ -57,6 +58,7 @@ class GroupSettings:
 
     async def create(self, _visit: Visit, form: NewGroup) -> Outcome:
         """Creates a group at all masters. Raises Invalid if it exists, HeadraceError."""
+        check_group(form.name)
         settings, _ = await self._reads.settings()
         if form.name in settings:
             raise Invalid(f"the consumer group {form.name} already exists", "Change its settings on its page.")
@@ -111,7 +113,8 @@ class GroupSettings:
         return Outcome("The consumer group was deleted.", location="/groups", before=before)
 
     async def _own(self, group: str) -> dict[str, SubscriptionGroupConfig]:
-        """The group's settings by the address of the broker. Raises NotFound, QueryFailed."""
+        """The group's settings by the address of the broker, to be changed. Raises Invalid, NotFound."""
+        check_group(group)
         settings, problems = await self._reads.settings()
         if problems:
             raise Invalid("; ".join(problems), "Nothing was changed: settings must be the same on all brokers.")

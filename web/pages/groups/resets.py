@@ -7,6 +7,7 @@ import msgspec
 
 from headrace import LATEST, OffsetChange
 from headrace.model.message_queue import MessageQueue
+from web.cluster.protection import check_group
 from web.errors import Invalid
 from web.pages.groups.group_reads import GroupReads
 from web.paths import path_of
@@ -152,6 +153,7 @@ class Resets:
     async def run(self, visit: Visit, reset: Reset) -> Outcome:
         """Carries a reset out. Raises Invalid, HeadraceError."""
         group = visit.path["group"]
+        check_group(group)
         admin = self._reads.cluster.admin
         changes = await self.plan(group, reset)
         if reset.to in _NOTICED:
