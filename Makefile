@@ -1,7 +1,7 @@
 # `make` without a target lists the targets, from the comments beside them.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java deb rpm wheels test-packages
+.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java clients deb rpm wheels test-packages
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -91,7 +91,7 @@ test-fast: $(VENV)/bytecode build/compiled java
 	$(BIN)/python -m pytest -n 2 -m "not slow and not interop and not crash" --ignore=tests/interop --ignore=tests/crash --nothing-skipped $(ARGS)
 
 # These tests mostly wait: three workers keep two cores busy. Only files with such tests are loaded, in this order, long ones first: ordered by their number of tests they would run last.
-test-slow: $(VENV)/bytecode build/compiled java browser
+test-slow: $(VENV)/bytecode build/compiled java clients browser
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow or interop or crash" --nothing-skipped \
 	    tests/crash tests/interop $$(grep -rlE --include='test_*.py' --exclude-dir=crash --exclude-dir=interop --exclude-dir=flood 'mark\.(slow|interop|crash)' tests | sort) $(ARGS)
 	@# Alone: these compare latencies, which other tests on the same cores would change.
@@ -159,3 +159,9 @@ browser:
 java:
 	@command -v java >/dev/null && command -v javac >/dev/null && command -v mvn >/dev/null && command -v cc >/dev/null || \
 	    packaging/ensure-packages "the comparison with Apache's own servers and client" default-jdk-headless maven gcc libc6-dev
+
+# The clients in Go and Node; also fetches what else interop tests need from a network.
+clients: $(VENV)/installed java
+	@command -v go >/dev/null && command -v node >/dev/null && command -v npm >/dev/null || \
+	    packaging/ensure-packages "the tests with clients in Go and Node" golang-go nodejs npm
+	@PYTHONPATH=tests $(BIN)/python -m support.other_clients

@@ -10,6 +10,7 @@ from support.acl_requests import ACCOUNTS, REFUSAL, SECRET, Row, rows
 from support.appliance import Appliance
 from support.client import Client
 from support.java import Java, JavaError
+from support.other_clients import OtherClientError, run
 from support.plain_client import PlainClient
 from support.reference import Reference, disposable
 from support.sdk import await_registered
@@ -78,6 +79,52 @@ def test_official_client_sends_and_receives_with_its_own_signatures(servers: tup
         ):
             with pytest.raises(JavaError, match=said):
                 client.call("signed-round", **arguments, accessKey=access_key, secretKey=secret)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["go", "node"])
+def test_go_and_node_clients_send_and_receive_with_signatures_and_are_refused_without(
+    servers: tuple[Server, Server], java: Java, language: str
+) -> None:
+    topic = f"Signed-{language}"
+    # The push consumer of Go writes refusals only to its log.
+    consume = {"go": "pull", "node": "consume"}[language]
+    for server in servers:
+        _create(server, topic)
+        arguments = {"namesrv": server.name_server, "topic": topic, "group": f"{language}-group", "count": 20}
+        allowed = {"accessKey": "exceptions", "secretKey": SECRET}
+        Client(java, server).await_route(topic)
+        sent = run(language, "send", **arguments, **allowed)
+        assert sorted(run(language, "consume", **arguments, **allowed)) == sorted(sent)
+        assert len(sent) == 20
+        for do, access_key, secret, remark in (
+            ("send", "", "", "No accessKey is configured"),
+            ("send", "exceptions", "wrong-secret", "Check signature failed for accessKey=exceptions"),
+            ("send", "stranger", SECRET, "No acl config for stranger"),
+            ("send", "subscriber", SECRET, f"No default permission for topic:{topic}"),
+            (consume, "", "", "No accessKey is configured"),
+            (consume, "exceptions", "wrong-secret", "Check signature failed for accessKey=exceptions"),
+            (consume, "publisher", SECRET, "No default permission for "),
+        ):
+            with pytest.raises(OtherClientError, match=rf"(CODE|Code): 1, .*{REFUSAL}{remark}"):
+                run(language, do, **arguments, accessKey=access_key, secretKey=secret)
+
+
+@pytest.mark.slow
+def test_security_token_of_the_go_client_is_refused_because_it_is_not_signed(
+    servers: tuple[Server, Server], java: Java
+) -> None:
+    # The client sends the token as a field, but leaves it out of the signature (internal/remote/interceptor.go).
+    for server in servers:
+        _create(server, "Signed-token")
+        Client(java, server).await_route("Signed-token")
+        with pytest.raises(
+            OtherClientError, match=f"CODE: 1, .*{REFUSAL}Check signature failed for accessKey=exceptions"
+        ):
+            run(
+                "go", "send", namesrv=server.name_server, topic="Signed-token", group="token-group", count=1,
+                accessKey="exceptions", secretKey=SECRET, securityToken="token",
+            )  # fmt: skip
 
 
 def _create(server: Server, topic: str) -> None:
