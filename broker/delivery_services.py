@@ -154,6 +154,7 @@ class DeliveryServices:
             lambda: appender.log.queues_of(TIMER_TOPIC.encode()).next_offset(0),
             self._warm_timed,
             rocketmq5_progress=lambda: read_progress(self._settings.paths.config / "timercheck"),
+            stored=self._tables.stats.timer_stored,
         )
         appender.on_append(TIMER_TOPIC, delivery.appended)
         return delivery
@@ -163,6 +164,7 @@ class DeliveryServices:
         # Messages that wait longer than one turn of the wheel return to the timer topic.
         if result is not None and result.status is PutMessageStatus.PUT_OK and message.topic != TIMER_TOPIC:
             self._tables.stats.delivered(message.topic, result.size_bytes)
+            self._tables.stats.timer_delivered(message.topic)
         return result
 
     def _warm_timed(self, entries: list[bytes]) -> Awaitable[None] | None:

@@ -104,7 +104,7 @@ def _serve_sends(
     ReplyProcessor(config, tables.clients, sends, appender, store_host, stats).register(*ports)
     SendBackProcessor(config, topics, groups, appender, delays, reading.view, stats).register(*ports)
     RecallProcessor(config, topics, appender, timers, store_host).register(*ports)
-    EndTransactionProcessor(appender, delays, timers, reading.view, store_host).register(*ports)
+    EndTransactionProcessor(appender, delays, timers, reading.view, store_host, stats).register(*ports)
 
 
 def _serve_pulls(

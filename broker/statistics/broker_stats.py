@@ -28,6 +28,11 @@ QUEUE_PUT_NUMS: Final = "QUEUE_PUT_NUMS"
 QUEUE_PUT_SIZE: Final = "QUEUE_PUT_SIZE"
 QUEUE_GET_NUMS: Final = "QUEUE_GET_NUMS"
 QUEUE_GET_SIZE: Final = "QUEUE_GET_SIZE"
+# Not in RocketMQ, which has these as metrics in release 5.
+TRANSACTION_COMMIT_NUMS: Final = "TRANSACTION_COMMIT_NUMS"
+TRANSACTION_ROLLBACK_NUMS: Final = "TRANSACTION_ROLLBACK_NUMS"
+TIMER_ENQUEUE_NUMS: Final = "TIMER_ENQUEUE_NUMS"
+TIMER_DEQUEUE_NUMS: Final = "TIMER_DEQUEUE_NUMS"
 
 SCHEDULE_CONSUMER: Final = "SCHEDULE_CONSUMER"
 """The group of RocketMQ's statistics for deliveries of delay levels."""
@@ -122,6 +127,18 @@ class BrokerStats:
             key = f"{SCHEDULE_TOPIC}@{queue_id}@{SCHEDULE_CONSUMER}"
             self._add(QUEUE_GET_NUMS, key, 1)
             self._add(QUEUE_GET_SIZE, key, size_bytes)
+
+    def transaction_ended(self, topic: str, *, is_committed: bool) -> None:
+        """Counts a half message of the topic that was committed or rolled back."""
+        self._add(TRANSACTION_COMMIT_NUMS if is_committed else TRANSACTION_ROLLBACK_NUMS, topic, 1)
+
+    def timer_stored(self, topic: str) -> None:
+        """Counts a message that waits until it is due in the topic."""
+        self._add(TIMER_ENQUEUE_NUMS, topic, 1)
+
+    def timer_delivered(self, topic: str) -> None:
+        """Counts a timer message that was delivered to the topic."""
+        self._add(TIMER_DEQUEUE_NUMS, topic, 1)
 
     def _put(self, topic: str, messages: int, size_bytes: int, times: int) -> None:
         self._add(TOPIC_PUT_NUMS, topic, messages, times)

@@ -86,7 +86,7 @@ class TimerDelivery:
 
     `append(message)` stores at once, None while there is no file to store in. `next_offset()` is the queue offset that the next record of the timer
     topic gets. `warm(entries)` reads old records into memory, on a thread, if they may not be there; None if they are. `rocketmq5_progress()`
-    is what another maker's broker has left beside the log; it may raise OSError.
+    is what another maker's broker has left beside the log; it may raise OSError. `stored(topic)` counts a message that waits.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class TimerDelivery:
         warm: Callable[[list[bytes]], Awaitable[object] | None] = lambda _entries: None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         rocketmq5_progress: Callable[[], Rocketmq5Progress | None] = lambda: None,
+        stored: Callable[[str], None] = lambda _topic: None,
     ) -> None:
         self._files = files
         self._rocketmq5_progress = rocketmq5_progress
@@ -112,6 +113,7 @@ class TimerDelivery:
         self._next_offset = next_offset
         self._warm = warm
         self._clock_ms = clock_ms
+        self._stored = stored
         self._wheel = Wheel()
         self._woken = asyncio.Event()
         self._sleeps_until_ms = 0
@@ -149,6 +151,8 @@ class TimerDelivery:
         """A record of the timer topic has been stored."""
         found = properties.decode_properties(message.properties.decode())
         self._note(found, result.physical_offset, result.size_bytes)
+        if not cancels(found):
+            self._stored(found.get(properties.REAL_TOPIC, ""))
 
     def _note(self, found: dict[str, str], physical_offset: int, size_bytes: int) -> None:
         due_ms = due_of_record(found)

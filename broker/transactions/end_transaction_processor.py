@@ -12,6 +12,7 @@ from broker.appending.appender import Appender
 from broker.appending.message_copies import copy_message
 from broker.delays.delay_redirect import DelayRedirect
 from broker.response_codes import code_of_put
+from broker.statistics.broker_stats import BrokerStats
 from broker.timers.timer_redirect import Outcome, TimerRedirect
 from broker.transactions.half_messages import committed_message, op_message
 from headrace.model import properties, sys_flag
@@ -42,12 +43,14 @@ class EndTransactionProcessor:
         timers: TimerRedirect,
         by_offset: Callable[[int], bytes | None],
         store_host: Host,
+        stats: BrokerStats,
     ) -> None:
         self._appender = appender
         self._delays = delays
         self._timers = timers
         self._by_offset = by_offset
         self._store_host = store_host
+        self._stats = stats
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves the requests on these ports."""
@@ -66,7 +69,7 @@ class EndTransactionProcessor:
         if isinstance(half, str):
             return response_to(command, ResponseCode.SYSTEM_ERROR, half)
         if outcome == sys_flag.TRANSACTION_ROLLBACK:
-            self._done(half)
+            self._done(half, is_committed=False)
             return response_to(command, ResponseCode.SUCCESS)
         return self._commit(command, half)
 
@@ -97,7 +100,7 @@ class EndTransactionProcessor:
             return self._commit_later(command, message, half)
         if result.status is PutMessageStatus.PUT_OK:
             # order: the message, then the op message. After a kill in between, the producer is asked again.
-            self._done(half)
+            self._done(half, is_committed=True)
         passed = self._appender.pass_gate(message, result)
         return _respond(command, passed) if isinstance(passed, PutResult) else _respond_later(command, passed)
 
@@ -106,11 +109,12 @@ class EndTransactionProcessor:
     ) -> RemotingCommand:
         result = await self._appender.put(message)
         if result.status.is_stored:
-            self._done(half)
+            self._done(half, is_committed=True)
         return _respond(command, result)
 
-    def _done(self, half: MessageExt) -> None:
+    def _done(self, half: MessageExt, *, is_committed: bool) -> None:
         """Appends an op message. If this fails, the producer is asked again."""
+        self._stats.transaction_ended(half.properties.get(properties.REAL_TOPIC, ""), is_committed=is_committed)
         self._appender.start_put(op_message(half, self._store_host, time.time_ns() // 1_000_000))
 
     def resume_check(self, _connection: Connection, command: RemotingCommand) -> Answer:

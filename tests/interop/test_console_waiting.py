@@ -1,16 +1,22 @@
 """Pages of delayed messages, timers and transactions over real clusters, Apache's and ours."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from headrace import Admin
 from support.client import Client
 from support.console import Browser
 from support.java import Java
 from support.quick_servers import SERVERS, quick_server
 from support.reference import Reference, disposable
+from support.sdk import DEADLINE_S, patient
 from support.servers import Server, wait_until
+from web.sampling.own_appliance import OwnAppliance
+from web.sampling.sample import BrokerSample
+from web.sampling.sampler import Sampler
 
 TWENTY_MINUTES, HALF_AN_HOUR = 17, 18
 HALF_AN_HOUR_MS = 1_800_000
@@ -38,6 +44,18 @@ def rows(browser: Browser, path: str, table: str) -> list[dict[str, Any]]:
 
 def level(browser: Browser, number: int) -> dict[str, Any]:
     return next(row for row in rows(browser, "/delays", "levels") if row["level"] == number)
+
+
+def sampled(server: Server) -> BrokerSample:
+    """What metrics are made of, read anew."""
+
+    async def main() -> BrokerSample:
+        async with Admin(patient(server)) as admin:
+            (broker,) = (await Sampler(admin, OwnAppliance(None)).latest(0)).brokers
+            assert broker.problem is None, broker.problem
+            return broker
+
+    return asyncio.run(asyncio.wait_for(main(), DEADLINE_S))  # `run` would find the console's own threads
 
 
 def test_messages_of_a_delay_level_are_counted_and_listed_with_their_time(browser: Browser, client: Client) -> None:
@@ -83,10 +101,12 @@ def test_timers_are_listed_or_the_page_says_that_brokers_do_not_support_them(
     assert all(0 <= one["due_at"] - HOUR_MS - one["stored_at"] + 60_000 <= 60_000 for one in listed)
     wait_until(lambda: [row["waiting"] for row in rows(browser, "/delays", "timers")] == [2], 60, "both are counted")
     assert browser.get("/delays/timers").status == 200
+    broker = sampled(server)
+    assert (broker.topic_events["rocketmq_timer_enqueue"], broker.number("timerCongestNum")) == ({"PagedTimers": 2}, 2)
 
 
 def test_given_up_transaction_is_checked_again_once_and_waiting_ones_are_listed(
-    browser: Browser, client: Client
+    browser: Browser, client: Client, server: Server
 ) -> None:
     topic, group = "PagedTransactions", f"paged-transactions-{client.server.name}"
     client.create_topic(topic, 1)
@@ -132,5 +152,9 @@ def test_given_up_transaction_is_checked_again_once_and_waiting_ones_are_listed(
         refused = browser.send("/transactions/check-again", {"message": half["offset_id"]})
         assert refused.status == 400
         assert "not in TRANS_CHECK_MAX_TIME_TOPIC" in refused.cause
+        wait_until(lambda: sampled(server).half_messages == 1, 60, "the metric of half messages")
+        if not isinstance(server, Reference):
+            events = sampled(server).topic_events
+            assert events["rocketmq_commit_messages"] == events["rocketmq_rollback_messages"] == {topic: 1}
     finally:
         client.call("stop-transactions", group=group)

@@ -196,7 +196,7 @@ class SmallBroker:
         main, fast = make_table(), make_table()
         self.sends.register(main, fast)
         EndTransactionProcessor(
-            self.appender, self.delays, self.timers, reader.copy_record, parse_host(self.config.address)
+            self.appender, self.delays, self.timers, reader.copy_record, parse_host(self.config.address), self.stats
         ).register(main, fast)  # fmt: skip
         RecallProcessor(self.config, self.topics, self.appender, self.timers, parse_host(self.config.address)).register(
             main, fast

@@ -17,6 +17,12 @@ _BROKER: Final = ("cluster", "node_type", "node_id")
 _TOPIC: Final = (*_BROKER, "topic", "is_system")
 _GROUP: Final = (*_BROKER, "topic", "consumer_group", "is_retry", "is_system")
 
+_TOPIC_EVENTS: Final = {
+    "rocketmq_commit_messages": "Half messages that were committed.",
+    "rocketmq_rollback_messages": "Half messages that were rolled back.",
+    "rocketmq_timer_enqueue": "Timer messages that were stored to wait.",
+    "rocketmq_timer_dequeue": "Timer messages that were delivered.",
+}
 _Label = tuple[str, ...]
 V = TypeVar("V")
 
@@ -26,6 +32,7 @@ class BrokerMetrics:
 
     def __init__(self) -> None:
         self._topics: KeptNames[tuple[str, str]] = KeptNames()
+        self._event_topics: KeptNames[tuple[str, str]] = KeptNames()
         self._groups: KeptNames[tuple[str, str, str]] = KeptNames()
         self._clients: KeptNames[tuple[str, ...]] = KeptNames()
 
@@ -34,6 +41,7 @@ class BrokerMetrics:
         masters = [broker for broker in sample.brokers if broker.is_master and broker.problem is None]
         yield from _reachable(sample)
         yield from self._traffic_in(masters)
+        yield from self._topic_events(masters)
         yield from self._traffic_out(masters)
         yield from self._lags(masters)
         yield from self._connections(masters)
@@ -59,6 +67,22 @@ class BrokerMetrics:
             size.add_metric(label, traffic.size_bytes)
         yield messages
         yield size
+
+    def _topic_events(self, masters: list[BrokerSample]) -> Iterator[Metric]:
+        """What brokers count by topic besides traffic. A topic that has no such messages has no series."""
+        kept = self._event_topics.choose(
+            (broker.key, topic) for broker in masters for by_topic in broker.topic_events.values() for topic in by_topic
+        )
+        for name, text in _TOPIC_EVENTS.items():
+            family = _counter(name, text, (*_BROKER, "topic"))
+            sums: dict[_Label, int] = {}
+            for broker in masters:
+                for topic, count in broker.topic_events.get(name, {}).items():
+                    label = (*_of(broker), topic if (broker.key, topic) in kept else OTHER)
+                    sums[label] = sums.get(label, 0) + count
+            for label, count in sums.items():
+                family.add_metric(label, count)
+            yield family
 
     def _traffic_out(self, masters: list[BrokerSample]) -> Iterator[Metric]:
         messages = _counter("rocketmq_messages_out", "Messages in responses to pulls.", _GROUP)
@@ -188,6 +212,11 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[BrokerSample, Sample], float | No
     ("rocketmq_topic_number", "Topics.", lambda broker, _: len(broker.topics) if broker.is_master else None),
     ("rocketmq_consumer_group_number", "Groups.", lambda broker, _: len(broker.groups) if broker.is_master else None),
     ("rocketmq_half_messages", "Messages of unresolved transactions.", lambda broker, _: broker.half_messages),
+    (
+        "rocketmq_timing_messages",
+        "Timer messages that are not due yet.",
+        lambda broker, _: broker.number("timerCongestNum") if broker.is_master else None,
+    ),
     ("rocketmq_storage_size", "Bytes in the CommitLog.", _log_size),
     (
         "rocketmq_storage_flush_behind_bytes",

@@ -26,6 +26,13 @@ PROGRESS_EVERY_S: Final = 9.0
 DETAILS_EVERY_S: Final = 60.0
 _AT_ONCE: Final = 4  # limit: requests in progress at one broker
 _MOST_MEMBERS: Final = 20_000  # limit: clients whose ids are kept, about 200 bytes each
+_TOPIC_EVENTS: Final = {
+    "rocketmq_commit_messages": "TRANSACTION_COMMIT_NUMS",
+    "rocketmq_rollback_messages": "TRANSACTION_ROLLBACK_NUMS",
+    "rocketmq_timer_enqueue": "TIMER_ENQUEUE_NUMS",
+    "rocketmq_timer_dequeue": "TIMER_DEQUEUE_NUMS",
+}
+"""The set of statistics of each metric."""
 _MOST_DETAILS: Final = 1_000  # limit: groups whose connections, and whose dead letters, are read
 
 
@@ -62,13 +69,14 @@ class BrokerReader:
         progress = await self._progress.get(self._read_progress)
         producers = await self._read_producers()
         consumers = await self._consumers.get(lambda: self._read_consumers(one.group for one in progress))
+        topic_in = await self._read_traffic("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", str, topics.__contains__)
         return BrokerSample(
             *self._who,
             runtime=runtime,
             permission=_number(config.get("brokerPermission")),
             topics=topics,
             groups=groups,
-            topic_in=await self._read_traffic("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", str, topics.__contains__),
+            topic_in=topic_in,
             group_out=await self._read_traffic(
                 "GROUP_GET_NUMS", "GROUP_GET_SIZE", _topic_and_group, lambda key: key[0] in topics
             ),
@@ -77,6 +85,7 @@ class BrokerReader:
             consumers=consumers.counts,
             members=(*producers.members, *consumers.members),
             dead_letters=await self._dead_letters.get(lambda: self._read_dead_letters(topics)),
+            topic_events={} if topic_in is None else await self._read_topic_events(topics),
             half_messages=await self._half_messages.get(lambda: self._read_half_messages(topics)),
         )
 
@@ -98,6 +107,13 @@ class BrokerReader:
         return {
             key: Traffic(count, sizes.get(text, 0)) for text, count in messages.items() if exists(key := key_of(text))
         }
+
+    async def _read_topic_events(self, topics: frozenset[str]) -> dict[str, dict[str, int]]:
+        events = {}
+        for metric, name in _TOPIC_EVENTS.items():
+            totals = await self._admin.broker_stats_totals(self._address, name)
+            events[metric] = {topic: count for topic, count in totals.items() if topic in topics}
+        return events
 
     async def _read_producers(self) -> "_Clients":
         producers = await self._admin.producers(self._address)

@@ -80,6 +80,8 @@ class BrokerSample:
     """Connected producers, and consumers as of the last minute."""
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     """How many messages each group's dead-letter topic has ever had."""
+    topic_events: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Totals since the broker's start: by the name of RocketMQ's metric, by topic; empty if the broker does not report totals."""
     half_messages: int | None = None
     """Prepared messages whose transactions are not resolved; None if unknown."""
 

@@ -52,6 +52,7 @@ class Scene:
             lambda: broker.appender.log.queues_of(TIMER_TOPIC.encode()).next_offset(0),
             clock_ms=broker.clock_ms,
             rocketmq5_progress=lambda: self.rocketmq5,
+            stored=broker.stats.timer_stored,
         )
         broker.appender.on_append(TIMER_TOPIC, self.delivery.appended)
         broker.dispatch()
@@ -356,6 +357,12 @@ def test_failed_delivery_is_retried(scene: Scene) -> None:
     scene.refusal = None
     scene.deliver()
     assert scene.bodies() == ["a", "b", "c"]
+
+
+def test_waiting_messages_are_counted_by_topic_without_cancellations(scene: Scene) -> None:
+    scene.recall(scene.send("one").ext["recallHandle"])
+    scene.send("two")
+    assert scene.broker.stats.totals("TIMER_ENQUEUE_NUMS") == {"T": 2}
 
 
 def test_cancelled_message_is_not_delivered(scene: Scene) -> None:

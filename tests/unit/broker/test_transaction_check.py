@@ -119,6 +119,16 @@ def test_rollback_stores_only_an_op_message(scene: Scene) -> None:
     assert [record.topic for record in scene.broker.records()] == [TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC]
 
 
+def test_ends_of_transactions_are_counted_by_topic(scene: Scene) -> None:
+    for outcome in (8, 8, 12):
+        scene.end(scene.prepare(), outcome)
+    stats = scene.broker.stats
+    assert stats.totals("TRANSACTION_COMMIT_NUMS") == {"T": 2}
+    assert stats.totals("TRANSACTION_ROLLBACK_NUMS") == {"T": 1}
+    assert scene.end(scene.broker.records()[-1], 8) != ResponseCode.SUCCESS  # not a half message of the group
+    assert stats.totals("TRANSACTION_COMMIT_NUMS") == {"T": 2}
+
+
 def test_delay_begins_at_the_commit(scene: Scene) -> None:
     half = scene.prepare(more="\x02DELAY\x012")
     scene.end(half, 8)

@@ -24,6 +24,7 @@ BROKER = BrokerSample(
         "dispatchBehindBytes": "7",
         "earliestMessageTimeStamp": "999000",
         "putTps": "12.5 1 1",
+        "timerCongestNum": "8",
         "commitLogDirCapacity": "Total : 2.0 GiB, Free : 1.0 GiB.",
     },
     permission=6,
@@ -38,6 +39,7 @@ BROKER = BrokerSample(
     producers={ClientKind("orders", "JAVA", "V4_9_8"): 2},
     consumers={ClientKind("billing", "PYTHON", "V4_9_8", "PUSH"): 3},
     dead_letters={"billing": 4},
+    topic_events={"rocketmq_commit_messages": {"Orders": 3}, "rocketmq_timer_enqueue": {"Orders": 2}},
     half_messages=5,
 )
 SAMPLE = Sample(1_000.0, (BROKER,))
@@ -76,6 +78,10 @@ def test_names_and_labels_are_those_of_rocketmq_5() -> None:
     assert found["rocketmq_consumer_lag_messages"] == {billing: 6, retry: 1}
     assert found["rocketmq_consumer_lag_latency"] == {billing: 5000}
     assert found["rocketmq_send_to_dlq_messages_total"] == {label(consumer_group="billing"): 4}
+    by_topic = label(topic="Orders")
+    assert found["rocketmq_commit_messages_total"] == {by_topic: 3}
+    assert found["rocketmq_timer_enqueue_total"] == {by_topic: 2}
+    assert "rocketmq_rollback_messages_total" not in found
     producer = label(producer_group="orders", language="JAVA", version="V4_9_8")
     consumer = label(consumer_group="billing", language="PYTHON", version="V4_9_8", consume_mode="push")
     assert found["rocketmq_producer_connections"] == {producer: 2}
@@ -86,6 +92,7 @@ def test_names_and_labels_are_those_of_rocketmq_5() -> None:
         "rocketmq_topic_number": 2,
         "rocketmq_consumer_group_number": 1,
         "rocketmq_half_messages": 5,
+        "rocketmq_timing_messages": 8,
         "rocketmq_storage_size": 300,
         "rocketmq_storage_flush_behind_bytes": 1536,
         "rocketmq_storage_dispatch_behind_bytes": 7,

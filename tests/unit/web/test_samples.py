@@ -96,12 +96,15 @@ class FakeAdmin:
     async def broker_stats_totals(self, _broker: str, name: str) -> dict[str, int]:
         if not self.has_totals:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "The stats <x> <*> not exist")
-        return {
+        totals: dict[str, dict[str, int]] = {
+            "TRANSACTION_COMMIT_NUMS": {"Orders": 2, "Deleted": 1},
+            "TIMER_DEQUEUE_NUMS": {"Orders": 1},
             "TOPIC_PUT_NUMS": {"Orders": 15, "Deleted": 1},
             "TOPIC_PUT_SIZE": {"Orders": 1500},
             "GROUP_GET_NUMS": {"Orders@billing": 9, "Deleted@billing": 1},
             "GROUP_GET_SIZE": {"Orders@billing": 900},
-        }[name]
+        }
+        return totals.get(name, {})
 
     async def producers(self, _broker: str) -> ProducerTableInfo:
         return ProducerTableInfo({"orders": [ProducerInfo("a", version=409), ProducerInfo("b", version=409)]})
@@ -147,6 +150,12 @@ def test_broker_is_sampled_with_traffic_lags_and_connections() -> None:
         assert broker.number("missing") is None
         assert broker.topic_in == {"Orders": Traffic(15, 1500)}
         assert broker.group_out == {("Orders", "billing"): Traffic(9, 900)}
+        assert broker.topic_events == {
+            "rocketmq_commit_messages": {"Orders": 2},
+            "rocketmq_rollback_messages": {},
+            "rocketmq_timer_enqueue": {},
+            "rocketmq_timer_dequeue": {"Orders": 1},
+        }
         orders, retry = broker.progress
         assert (orders.lag, orders.tps, orders.end_offset, retry.lag, retry.lag_ms) == (6, 3.5, 15, 2, None)
         assert orders.lag_ms is not None
