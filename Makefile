@@ -1,7 +1,7 @@
 # `make` without a target lists the targets, from the comments beside them.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java clients deb rpm wheels test-packages
+.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench screenshots docs format clean java clients deb rpm wheels test-packages
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -63,6 +63,9 @@ wheels: $(VENV)/installed  ## build the wheels of the SDK and of the appliance i
 
 bench: $(VENV)/bytecode build/compiled java  ## compare with Apache's broker; appends to bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)
+
+screenshots: $(VENV)/testing build/compiled browser  ## take pictures of the console in docs/console (PICTURES=all: every theme, language and width, in build/console)
+	PYTHONPATH=tests $(BIN)/python -m support.console_pictures $(if $(filter all,$(PICTURES)),build/console all,docs/console)
 
 docs: $(VENV)/installed  ## generate the reference pages from the code
 	@for manual in $(subst /,.,$(basename $(wildcard */manual.py */manual/[a-z]*.py))); do echo $$manual; $(BIN)/python -m $$manual || exit 1; done

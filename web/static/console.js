@@ -1,7 +1,9 @@
 // Behaviour of all pages: times in the viewer's zone, light and dark, keyboard shortcuts. Pages work without it.
 "use strict";
 (() => {
-  const format = new Intl.DateTimeFormat(document.documentElement.lang, {
+  // English as spoken anywhere: 2026-11-23 09:00:00, which forms accept too.
+  const language = document.documentElement.lang === "en" ? "sv" : document.documentElement.lang;
+  const format = new Intl.DateTimeFormat(language, {
     year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
   });
 
@@ -59,7 +61,15 @@
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   }
 
+  // On a small screen the menu is a line that scrolls: the entry of this page must be visible.
+  function showEntry() {
+    const entry = document.querySelector("body > nav a[aria-current]");
+    const menu = entry && entry.closest("nav");
+    if (menu) menu.scrollLeft = entry.offsetLeft - (menu.clientWidth - entry.offsetWidth) / 2;
+  }
+
   showTimes(document);
+  showEntry();
   document.addEventListener("submit", onSubmit);
   document.addEventListener("change", onChange);
   window.addEventListener("pageshow", onShow);

@@ -96,10 +96,10 @@ class MessageSearch:
             if page.next_offsets is not None:
                 data["next"] = _next(search, begin=str(begin), at=".".join(map(str, page.next_offsets)))
         else:
-            return View("Messages", "messages/search.html", data)
+            return View("Find messages", "messages/search.html", data)
         data["is_searched"] = True
         table = Table("messages", MessageRow, rows, COLUMNS, empty="No message was found.")
-        return View("Messages", "messages/search.html", data, [table])
+        return View("Find messages", "messages/search.html", data, [table])
 
     def _span(self, search: Search, default_begin: int) -> tuple[int, int]:
         begin = parse_time(search.begin) if search.begin else max(0, default_begin)

@@ -1,0 +1,198 @@
+"""What open consoles cost producers: latency of sends at a fixed rate without and with fifty open consoles, in turns.
+
+    python bench/consoles.py                     five rounds of each; appends a section to bench/RESULTS.md
+    python bench/consoles.py --rounds 1 --seconds 5 --print
+
+Of the consoles, twenty show a live tail, as many as the console serves, and thirty the dashboard, whose charts are loaded again every ten seconds; ten of
+these also open a list every two seconds. They are threads of a process with the lowest priority, because browsers run on other machines. The console itself is the
+appliance's: it shares the machine's cores with the broker. What counts is the ratio of the 99th percentiles: less than 1.05.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
+
+from compare import (  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
+    RESULTS,
+    TOPIC,
+    ask,
+    commit,
+    geometric_mean,
+    machine,
+    row,
+)
+
+from support.appliance import Appliance  # noqa: E402  (tests/ is not a package)
+from support.console import PASSWORD, Browser, first_administrator, is_up  # noqa: E402
+from support.reference import SCRIPT  # noqa: E402
+from support.servers import free_port, wait_until  # noqa: E402
+
+TAILS, DASHBOARDS, LISTS = 20, 30, 10
+USERS = 7
+"""A user may open three tails."""
+RATE = 2_000
+FIGURES = (("p50_us", "p50 of a send, us"), ("p99_us", "p99 of a send, us"), ("p999_us", "p99.9 of a send, us"))
+PAGES = ("/topics", "/groups", f"/topics/{TOPIC}", "/cluster", "/")
+
+
+def main() -> None:
+    """Measures, prints, and appends a section to bench/RESULTS.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--print", action="store_true", help="print only, leave RESULTS.md alone")
+    parser.add_argument("--visit", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.visit:
+        visit(options.visit)
+        return
+    alone: list[dict[str, Any]] = []
+    watched: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="bench-consoles-") as work:
+        port = free_port()
+        with Appliance(Path(work) / "data", console_port=port) as appliance:
+            wait_until(lambda: is_up(port), 60, "console")
+            admin = first_administrator(Path(work) / "data" / "console", port)
+            for number in range(USERS):
+                admin.send("/users", {"user": f"user-{number}", "password": PASSWORD, "role": "viewer"}, "/tokens")
+            make_topic(appliance)
+            send(appliance, 3)
+            for number in range(options.rounds):
+                alone.append(send(appliance, options.seconds))
+                with visitors(port):
+                    watched.append(send(appliance, options.seconds))
+                for name, done in (("alone", alone), ("watched", watched)):
+                    print(f"round {number + 1} {name}: p99 {done[-1]['p99_us']:.0f} us", file=sys.stderr)
+    section = "\n".join(report(alone, watched, options.seconds))
+    print(section)
+    if not options.print:
+        with RESULTS.open("a") as out:
+            out.write(section + "\n")
+
+
+def make_topic(appliance: Appliance) -> None:
+    """The topic of the load."""
+    ext = {"topic": TOPIC, "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
+    more = {"topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+    assert ask(appliance.ports[1], 17, {**ext, **more}, b"")[0] == 0
+
+
+def send(appliance: Appliance, seconds: float) -> dict[str, Any]:
+    """Sends at the fixed rate; what the generator counted."""
+    done = subprocess.run(
+        [
+            sys.executable, str(SCRIPT), "load", "send", "--broker", appliance.broker, "--topic", TOPIC, "--seconds", str(seconds),
+            "--warmup", "1", "--pids", str(appliance.pid_of("broker")), "--conns", "4", "--inflight", "8", "--size", "1024", "--rate", str(RATE),
+        ],
+        stdout=subprocess.PIPE, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    counted: dict[str, Any] = json.loads(done.stdout)
+    assert not counted["errors"], counted
+    return counted
+
+
+@contextlib.contextmanager
+def visitors(port: int) -> Any:
+    """Open consoles, in a process of their own, while the context lasts."""
+    process = subprocess.Popen(
+        ["nice", "-n", "19", sys.executable, __file__, "--visit", str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdin is not None
+    try:
+        assert process.stdout.readline() == b"open\n"
+        yield
+        assert process.poll() is None, "the consoles have failed"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def visit(port: int) -> None:
+    """Opens the consoles and keeps them open until the process is killed."""
+    browsers = [Browser(port) for _ in range(USERS)]
+    for number, browser in enumerate(browsers):
+        assert browser.log_in(f"user-{number}", PASSWORD).status == http.client.SEE_OTHER
+    starts = [threading.Thread(target=keep, args=(tail, browsers[number % USERS])) for number in range(TAILS)]
+    starts += [
+        threading.Thread(target=keep, args=(dashboard, browsers[number % USERS], number))
+        for number in range(DASHBOARDS)
+    ]
+    for one in starts:
+        one.start()
+        time.sleep(0.05)  # people do not open them at the same instant
+    sys.stdout.write("open\n")
+    sys.stdout.flush()
+    for one in starts:
+        one.join()
+
+
+def keep(live: Any, *arguments: Any) -> None:
+    """Ends the process if one console fails."""
+    try:
+        live(*arguments)
+    except Exception as error:  # noqa: BLE001  (whatever it is, the measurement is invalid)
+        sys.stderr.write(f"console failed: {error!r}\n")
+        os._exit(1)
+
+
+def tail(browser: Browser) -> None:
+    """A live tail, opened again when the stream ends."""
+    cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", browser.port, timeout=60)
+        connection.request("GET", f"/topics/{TOPIC}/tail/events?rate=10", headers={"Cookie": cookie})
+        answer = connection.getresponse()
+        assert answer.status == http.client.OK, answer.read()
+        while answer.readline():
+            pass
+        connection.close()
+
+
+def dashboard(browser: Browser, number: int) -> None:
+    """A dashboard: its page once, its charts every ten seconds; of some a list every two seconds."""
+    names = "cluster.in,cluster.out,cluster.lag"
+    turn = 0
+    while True:
+        if turn % 5 == 0:
+            page = browser.get("/" if turn == 0 else f"/api/v1/history?series={names}&seconds=3600")
+            assert page.status == http.client.OK, page.text
+        if number < LISTS:
+            page = browser.get(PAGES[turn % len(PAGES)])
+            assert page.status == http.client.OK, page.text
+        turn += 1
+        time.sleep(2)
+
+
+def report(alone: list[dict[str, Any]], watched: list[dict[str, Any]], seconds: float) -> list[str]:
+    """A Markdown section: where and what it was, then a table."""
+    lines = [
+        f"## Open consoles: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}", "", *machine(),
+        (f"Sends of 1 KiB, {RATE:,} a second over 4 connections, asynchronous flush; rounds of {seconds:g} s in turns without and with {TAILS + DASHBOARDS} open "
+        f"consoles: {TAILS} live tails, {DASHBOARDS} dashboards, of which {LISTS} open a list every 2 s."),
+        "",
+        row("", *(f"none, {i + 1}" for i in range(len(alone))), *(f"{TAILS + DASHBOARDS}, {i + 1}" for i in range(len(watched))), "ratio"),
+        "|---|" + "---:|" * (len(alone) + len(watched) + 1),
+    ]  # fmt: skip
+    for figure, title in (*FIGURES, ("server_cpu_us_per_message", "CPU of the broker, us a message")):
+        before, after = ([one[figure] for one in rounds] for rounds in (alone, watched))
+        ratio = geometric_mean(after) / geometric_mean(before) if all(before) else 0.0
+        lines.append(row(title, *(f"{value:,.0f}" for value in (*before, *after)), f"**{ratio:.2f}**"))
+    return lines
+
+
+if __name__ == "__main__":
+    main()
