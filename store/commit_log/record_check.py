@@ -16,12 +16,14 @@ if cython.compiled:
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER  # a tuple, whose length costs no call
 else:
     from headrace.model.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-    from headrace.protocol.big_endian import address_of, copy_bytes, load_i32
+    from headrace.protocol.big_endian import address_of, copy_bytes, is_equal, load_i32, load_i64
+    from headrace.protocol.consume_queue_layout import ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE
     from headrace.protocol.record_layout import (
         BODY_CRC_AT,
         BODY_CRC_MASK,
         FLAG_AT,
         QUEUE_ID_AT,
+        QUEUE_OFFSET_AT,
         TOTAL_SIZE_AT,
         WHOLE,
         find_parts,
@@ -73,6 +75,69 @@ def queue_key_at(view: memoryview, position: int) -> bytes | None:
         return None
     queue_id = copy_bytes(data, position + QUEUE_ID_AT, position + FLAG_AT)
     return queue_id + copy_bytes(data, parts.topic_at, parts.topic_at + parts.topic_length)
+
+
+def walk_known(
+    view: memoryview, position: int, limit: int, file_start: int, check_crc: bool, known: set[bytes]
+) -> tuple[int, int, int, int]:
+    """Walks over records of the file `view`, which begins at physical offset `file_start`, while their queues are `known` or they have none.
+
+    Returns the position where it stopped; the result of `check_record` there: a size if that record's queue is not known; the number of records before; and
+    the position of the last of them, -1 without one.
+    """
+    records = 0
+    last = -1
+    while True:
+        size = check_record(view, position, limit, file_start + position, check_crc)
+        if size <= 0:
+            break
+        key = queue_key_at(view, position)
+        if key is not None and key not in known:
+            break
+        records += 1
+        last = position
+        position += size
+    return position, size, records, last
+
+
+def count_agreeing(
+    entries: memoryview, queue_offset: int, view: memoryview, file_start: int, end: int, key: bytes
+) -> int:
+    """How many of these ConsumeQueue entries agree with their records, up to the first that does not, or whose record is in another file.
+
+    The first entry is that of `queue_offset` in the queue with this key. `view` has the log file that begins at physical offset `file_start`; the
+    log ends at `end`. A record that names further queues agrees with the entry in its own queue only.
+    """
+    cells = address_of(entries)
+    data = address_of(view)
+    key_view = memoryview(key)
+    queue = address_of(key_view)
+    topic_length = len(key) - 4
+    limit = min(end - file_start, PyMemoryView_GET_BUFFER(view).len if cython.compiled else len(view))
+    last = (PyMemoryView_GET_BUFFER(entries).len if cython.compiled else len(entries)) - ENTRY_SIZE
+    at = 0
+    count = 0
+    while at <= last:
+        physical_offset = load_i64(cells, at + ENTRY_PHYSICAL_OFFSET_AT)
+        if physical_offset < file_start or physical_offset - file_start >= limit:
+            break
+        position = physical_offset - file_start
+        parts = read_record(data, position, limit, physical_offset)
+        if (
+            parts.outcome != WHOLE
+            or parts.size != load_i32(cells, at + ENTRY_RECORD_SIZE_AT)
+            or load_i64(data, position + QUEUE_OFFSET_AT) != queue_offset + count
+            or load_i32(data, position + QUEUE_ID_AT) != load_i32(queue, 0)
+            or parts.topic_length != topic_length
+            or not is_equal(data, parts.topic_at, queue, 4, topic_length)
+            or parts.sys_flag & INNER_BATCH
+            or parts.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED
+            or parts.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK
+        ):
+            break
+        at += ENTRY_SIZE
+        count += 1
+    return count
 
 
 def queue_offset_of(view: memoryview, position: int) -> int:

@@ -15,6 +15,7 @@ from store.commit_log.record_check import (
     queue_offset_of,
     store_timestamp_of,
     topic_of,
+    walk_known,
 )
 from store.commit_log.scanner import LogSource
 
@@ -65,9 +66,14 @@ def survey_log(
         beat()
         view, begin, limit = file.view, file.start_offset, file.size_bytes
         position, last = offset - begin, -1
-        while (size := check_record(view, position, limit, begin + position, check_crc)) > 0:
+        while True:
+            position, size, records, walked = walk_known(view, position, limit, begin, check_crc, seen)
+            found.records += records
+            last = walked if records else last
+            if size <= 0:
+                break
             key = queue_key_at(view, position)
-            if key is not None and key not in seen:
+            if key is not None:
                 tail = tails.get(key, NO_TAIL)
                 if begin + position >= max(tail.max_physical_offset, deleted.get(topic_of(key), 0) if deleted else 0):
                     seen.add(key)

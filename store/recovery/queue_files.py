@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE, FILLER_SIZE
-from store.commit_log.record_check import check_record, queue_key, queue_key_at, queue_offset_of
+from store.commit_log.record_check import check_record, count_agreeing, queue_key, queue_key_at, queue_offset_of
 from store.commit_log.scanner import LogSource
 from store.mapped_file import punch_range, sync_directory, sync_file
 from store.mapped_file_queue import list_lengths
@@ -146,6 +146,14 @@ class QueueFiles:
             if size <= 0 or physical_offset < 0 or not self._agrees(log, end, physical_offset, size, offset):
                 break
             offset += 1
+            if offset * ENTRY_SIZE % self._file_size == 0:
+                continue
+            self._entry(offset)
+            file = log.file_for(physical_offset)
+            if file is not None:
+                at = offset * ENTRY_SIZE % self._file_size - self._block_start
+                entries = memoryview(self._block)[at:_BLOCK_SIZE]
+                offset += count_agreeing(entries, offset, file.view, file.start_offset, end, self.key)
         if offset > first and _crosses_sectors((offset - 1) * ENTRY_SIZE % self._file_size):
             offset -= 1
         return offset

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from headrace.protocol import record as codec
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import encode_blank, encode_record
 from headrace.protocol.record_layout import MESSAGE_MAGIC_V2
 from store.commit_log import record_check
-from store.commit_log.record_check import check_record, queue_key, queue_key_at, topic_of
+from store.commit_log.record_check import check_record, count_agreeing, queue_key, queue_key_at, topic_of, walk_known
 from store.commit_log.scanner import Kind, find_end, scan
 from store.mapped_file_queue import MappedFileQueue
 from support.interpreted import run_interpreted
@@ -186,3 +187,103 @@ def test_log_with_a_full_last_file_ends_at_the_end_of_the_file(tmp_path: Path) -
     builder.write(encode_blank(room)[:8])
     files = MappedFileQueue(builder.paths.commit_log, LOG_FILE_SIZE)
     assert find_end(files, 0, check_crc=True).offset == LOG_FILE_SIZE
+
+
+FILE_START = 5000
+
+
+def small_file(count: int, **fields: object) -> tuple[bytearray, list[int], bytearray]:
+    """A log file that begins at FILE_START with records of queue 3, their positions, and the queue's entries from offset 7 on."""
+    data, positions, entries = bytearray(), [], bytearray()
+    for number in range(count):
+        one = record(queue_offset=7 + number, physical_offset=FILE_START + len(data), **fields)
+        positions.append(len(data))
+        entries += ENTRY.pack(FILE_START + len(data), len(one), 0)
+        data += one
+    return data, positions, entries
+
+
+def agreeing(
+    entries: bytes | bytearray, data: bytes | bytearray, key: bytes, first: int = 7, end: int | None = None
+) -> int:
+    end = FILE_START + len(data) if end is None else end
+    return count_agreeing(memoryview(entries), first, memoryview(data), FILE_START, end, key)
+
+
+@pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
+def test_entries_agree_with_their_records(fields: dict[str, object]) -> None:
+    data, _, entries = small_file(5, **fields)
+    key = queue_key(str(fields.get("topic", "Topic")).encode(), 3)
+    assert agreeing(entries, data, key) == 5
+    assert agreeing(entries[ENTRY_SIZE:], data, key, first=8) == 4
+    assert agreeing(entries, data, key, end=FILE_START + len(data) - 1) == 4
+    assert agreeing(entries[:-1], data, key) == 4
+    assert agreeing(b"", data, key) == 0
+    assert agreeing(entries, data, key, first=8) == 0
+    assert agreeing(entries, data, queue_key(key[4:], 2)) == 0
+    assert agreeing(entries, data, queue_key(key[4:] + b"s", 3)) == 0
+    assert agreeing(entries, data, queue_key(b"x" * len(key[4:]), 3)) == 0
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        (FILE_START - 1, 100, 0),
+        (FILE_START + (1 << 20), 100, 0),
+        (FILE_START + 1, 100, 0),
+        (-1, 100, 0),
+        (-(1 << 63), 100, 0),
+        ((1 << 63) - 1, 100, 0),
+        (FILE_START, 0, 0),
+        (FILE_START, -1, 0),
+        (FILE_START, 0x7FFFFFFF, 0),
+        (0, 0, 0),
+    ],
+)
+def test_entry_without_its_record_ends_the_count(entry: tuple[int, int, int]) -> None:
+    data, _, entries = small_file(5)
+    entries[2 * ENTRY_SIZE : 3 * ENTRY_SIZE] = ENTRY.pack(*entry)
+    assert agreeing(entries, data, queue_key(b"Topic", 3)) == 2
+
+
+@pytest.mark.parametrize(("sys_flag", "count"), [(0, 3), (0x4, 0), (0x8, 3), (0xC, 0), (0x80, 0)])
+def test_only_records_that_have_entries_agree_and_end_the_walk(sys_flag: int, count: int) -> None:
+    """Prepared and rolled-back messages have none, nor have RocketMQ 5's batches: walks pass them."""
+    data, _, entries = small_file(3, sys_flag=sys_flag)
+    assert agreeing(entries, data, queue_key(b"Topic", 3)) == count
+    stopped = 0 if count else len(data)
+    assert walk_known(memoryview(data), 0, len(data), FILE_START, True, set())[0] == stopped
+
+
+def test_walk_stops_at_a_record_of_another_queue_and_at_the_end() -> None:
+    data, positions, _ = small_file(3)
+    size = positions[1]
+    other = record(queue_id=9, physical_offset=FILE_START + len(data))
+    whole = memoryview(bytes(data + other + bytes(100)))
+    known = {queue_key(b"Topic", 3)}
+    assert walk_known(whole, 0, len(whole), FILE_START, True, set()) == (0, size, 0, -1)
+    assert walk_known(whole, 0, len(whole), FILE_START, True, known) == (len(data), len(other), 3, positions[2])
+    known.add(queue_key(b"Topic", 9))
+    end = len(data) + len(other)
+    assert walk_known(whole, 0, len(whole), FILE_START, True, known) == (end, record_check.NO_MAGIC, 4, len(data))
+    assert walk_known(whole, 0, size + 5, FILE_START, True, known) == (size, record_check.NO_ROOM, 1, 0)
+
+
+def counts(given: bytes) -> bytes:
+    """What is counted in damaged files. Runs in either interpreter."""
+    chance = random.Random(int(given))
+    said = []
+    for _ in range(500):
+        data, _, entries = small_file(6, **chance.choice(list(KINDS.values())))
+        for damaged in (data, entries):
+            for _ in range(chance.randrange(3)):
+                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        key = queue_key(b"Topic" if chance.random() < 0.8 else b"T" * 200, 3)
+        walked = walk_known(memoryview(data), 0, len(data), FILE_START, True, {key})
+        said.append((agreeing(bytes(entries), bytes(data), key), walked))
+    return repr(said).encode()
+
+
+@pytest.mark.slow
+def test_compiled_and_interpreted_counts_agree() -> None:
+    assert run_interpreted("unit.store.test_commit_log_scanner", "counts", b"7") == counts(b"7")
