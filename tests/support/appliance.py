@@ -74,8 +74,9 @@ class Appliance:
         self.started_in_s = time.monotonic() - began
 
     def _has_said(self, word: str, after: int) -> bool:
+        has_ended = self.process.poll() is not None  # first, so that all that it has written is read
         said = self.log.read_bytes()[after:].decode(errors="replace")
-        if self.process.poll() is not None:
+        if has_ended:
             message = f"headrace run ended with {self.process.returncode}:\n{said[-4000:]}"
             raise AssertionError(message)
         return word in said
