@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from headrace import Admin, Message, TransactionProducer
-from headrace.model.names import TRANSACTION_CHECK_MAX_TIME_TOPIC
+from headrace import Admin, Message, MessageQueue, TransactionProducer
+from headrace.model.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC
 from support.appliance import Appliance
 from support.console import PASSWORD, RunningConsole
 from support.consuming import create_topic
-from support.sdk import PATIENCE_S, dump, patient, producing, run
+from support.sdk import PATIENCE_S, dump, eventually, patient, producing, run
 
 pytestmark = pytest.mark.slow
 SETTINGS = {
@@ -53,7 +53,13 @@ async def send_all(appliance: Appliance) -> None:
         checked_at_once = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "1"}
         await producer.send_in_transaction(Message("Orders", PAYLOAD, keys="gone", properties=checked_at_once))
         await dump(admin, TRANSACTION_CHECK_MAX_TIME_TOPIC, 1)
-        await producer.send_in_transaction(Message("Orders", PAYLOAD, keys="undecided"))
+        undecided = await producer.send_in_transaction(Message("Orders", PAYLOAD, keys="undecided"))
+        half_queue = MessageQueue(TRANSACTION_HALF_TOPIC, undecided.queue.broker_name, 0)
+
+        async def is_first() -> bool:
+            return await admin.consumer_offset(TRANSACTION_GROUP, half_queue) == undecided.queue_offset
+
+        await eventually(is_first, "the check has passed all messages before")
 
 
 def log_in(page: Page, console: RunningConsole) -> None:
