@@ -26,8 +26,10 @@ from broker.broker_conf import with_values
 
 SERVICE_CONFIGURATION: Final = Path("/etc/headrace")
 SERVICE_DATA: Final = Path("/var/lib/headrace")
+SERVICE_PROGRAM: Final = Path("/usr/lib/headrace")
 _DROP_IN: Final = Path("/etc/systemd/system/headrace.service.d/data.conf")
 _USER: Final = "headrace"
+_READ_ONLY: Final = ("appliance.toml", "namesrv.conf")
 _SMALL_MACHINE_MB: Final = 4096
 _SMALL_LOG_FILE: Final = 268_435_456
 _LEAST_MB: Final = 512
@@ -97,7 +99,8 @@ def write_configuration(answers: Answers, folder: Path) -> Written:
             _replace(path, text)
         secret = _add_account(AclFolder(home, plain_file), answers.admin) if answers.admin else ""
         if folder == SERVICE_CONFIGURATION:
-            files += _set_up_service(answers, secret, [*files, AclFolder(home, plain_file).plain_file])
+            accounts = AclFolder(home, plain_file).plain_file
+            files += _set_up_service(answers, secret, [*files, accounts] if accounts.exists() else files)
     except OSError as error:
         raise ApplianceError(f"cannot write {error.filename}: {error.strerror}; run as root?") from error
     return Written(tuple(files), secret)
@@ -154,25 +157,26 @@ def _set_up_service(answers: Answers, secret: str, files: list[Path]) -> list[Pa
         environment = SERVICE_CONFIGURATION / "console.env"
         _replace(environment, f"ROCKETMQ_ACCESS_KEY={answers.admin}\nROCKETMQ_SECRET_KEY={secret}\n", 0o600)
         made.append(environment)
-    if answers.data != SERVICE_DATA:
+    if answers.data == SERVICE_DATA:
+        _DROP_IN.unlink(missing_ok=True)
+    else:
         _DROP_IN.parent.mkdir(parents=True, exist_ok=True)
-        command = f"/usr/bin/headrace run --data {answers.data} --config {SERVICE_CONFIGURATION}/appliance.toml"
         _DROP_IN.write_text(
-            "# Written by headrace setup.\n[Service]\nExecStart=\n"
-            f"ExecStart={command} -c {SERVICE_CONFIGURATION}/broker.conf --nameserver-conf {SERVICE_CONFIGURATION}/namesrv.conf\n"
-            f"ReadWritePaths={answers.data}\n",
+            f"# Written by headrace setup.\n[Service]\nEnvironment=HEADRACE_DATA={answers.data}\nReadWritePaths={answers.data}\n",
             encoding="utf-8",
         )
         made.append(_DROP_IN)
     try:
-        owner = pwd.getpwnam(_USER)
+        user = pwd.getpwnam(_USER)
     except KeyError:
         return made
     answers.data.mkdir(mode=0o750, parents=True, exist_ok=True)
-    for path in (answers.data, *files):
-        for each in (path, *(path.rglob("*") if path.name == "tls" else ())):
-            if each.exists() and os.geteuid() == 0:
-                os.chown(each, owner.pw_uid, owner.pw_gid)
+    if os.geteuid() == 0:
+        # Accounts in a data folder are in conf, which was made above.
+        folders = [path for path in (SERVICE_CONFIGURATION / "tls", answers.data / "conf") if path.is_dir()]
+        for path in (answers.data, *folders, *(each for folder in folders for each in folder.rglob("*")), *files):
+            # The broker saves options and accounts. The service only reads the other files.
+            os.chown(path, 0 if path.name in _READ_ONLY else user.pw_uid, user.pw_gid)
     return made
 
 

@@ -79,6 +79,7 @@ pid_of() { headrace status --json | /usr/lib/headrace/bin/python3 -c "import jso
 is_active() { [ "$(property ActiveState)" = active ]; }
 is_restarted() { is_active && [ "$(property MainPID)" != "$1" ]; }
 has_role() { headrace status | grep -q "$1 .*running"; }
+has_role_in() { headrace status --data "$1" | grep -q "$2 .*running"; }
 has_status() { property StatusText | grep -qx "running, [0-9]* roles"; }
 fails() { if "$@"; then echo "succeeded, but should have failed: $*"; return 1; fi; }
 is_another() { new=$(pid_of "$1") && [ "$new" != None ] && [ "$new" != "$2" ]; }

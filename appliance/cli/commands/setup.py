@@ -45,12 +45,13 @@ def command(
     from appliance.setup_files import (  # noqa: PLC0415  slow to import
         SERVICE_CONFIGURATION,
         SERVICE_DATA,
+        SERVICE_PROGRAM,
         Answers,
         write_configuration,
     )
 
-    is_packaged = os.environ.get("HEADRACE_DATA") == str(SERVICE_DATA)
-    target = Path(folder) if folder else SERVICE_CONFIGURATION if is_packaged else Path("conf")
+    is_packaged = Path(sys.prefix) == SERVICE_PROGRAM
+    target = (Path(folder) if folder else SERVICE_CONFIGURATION if is_packaged else Path("conf")).absolute()
     given = (host, data, memory_mb, tls, admin)
     if not yes and None in given and not sys.stdin.isatty():
         raise ApplianceError("standard input is not a terminal: pass all five options, or --yes for the defaults")
@@ -62,7 +63,9 @@ def command(
         tls=ask.decision(tls, "Create certificates and offer TLS"),
         admin=ask.text(admin, "Access key of an administrator; empty: no accounts", ""),
     )
-    _print_result(answers, write_configuration(answers, target.absolute()), target.absolute(), SERVICE_CONFIGURATION)
+    _print_result(answers, write_configuration(answers, target), target, is_service=target == SERVICE_CONFIGURATION)
+    if target == SERVICE_CONFIGURATION and answers.data != SERVICE_DATA:
+        print(f"\nuse this data folder in other commands:\n  export HEADRACE_DATA={answers.data}")
 
 
 class _Questions:
@@ -93,7 +96,7 @@ def _memory_mb() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
 
 
-def _print_result(answers: "Answers", written: "Written", folder: Path, service: Path) -> None:
+def _print_result(answers: "Answers", written: "Written", folder: Path, *, is_service: bool) -> None:
     print("\nwritten:")
     for path in written.files:
         print(f"  {path}")
@@ -101,7 +104,7 @@ def _print_result(answers: "Answers", written: "Written", folder: Path, service:
         print(f"\naccess key: {answers.admin}\nsecret key: {written.secret}")
     start = (
         "systemctl daemon-reload && systemctl restart headrace"
-        if folder == service
+        if is_service
         else f"headrace run --data {answers.data} --config {folder}/appliance.toml -c {folder}/broker.conf"
         f" --nameserver-conf {folder}/namesrv.conf"
     )

@@ -57,6 +57,7 @@ def test_instances_differ_from_the_single_appliance_only_in_their_folders() -> N
     differing = {key for key in instance if instance[key] != single[key]}
     assert differing == {
         "Description",
+        "Environment",
         "EnvironmentFile",
         "ExecReload",
         "ExecStart",
