@@ -7,7 +7,8 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from headrace import Admin
@@ -28,6 +29,7 @@ TRIES: Final = 3
 _PAUSE_S: Final = 5.0
 _MOST_DELIVERIES: Final = 50  # limit: deliveries in progress; further ones are dropped, and logged
 _MOST_CHANNELS: Final = 20
+_THREADS: Final = 4  # limit: deliveries at once; apart from the threads for passwords and the history, which must not wait for webhooks
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class AlertService:
         self._disk_days: dict[str, float] = {}
         self._disk_due_s = 0.0
         self._deliveries: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(_THREADS, "alerts")
 
     # ---- what pages use
 
@@ -108,7 +111,7 @@ class AlertService:
         channel = next((one for one in self._channels if one.name == name), None)
         if channel is None:
             raise NotFound(f"the channel {name[:80]!r} does not exist", "Choose one from the list of channels.")
-        await asyncio.to_thread(channel.send, [event])
+        await self._send(channel, [event])
 
     # ---- evaluating
 
@@ -129,6 +132,7 @@ class AlertService:
             for task in self._deliveries:
                 task.cancel()
             await asyncio.gather(*self._deliveries, return_exceptions=True)
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def evaluate(self, sample: Sample, values: Mapping[str, float]) -> None:
         """Evaluates one sample and begins to notify."""
@@ -187,10 +191,9 @@ class AlertService:
         task.add_done_callback(self._deliveries.discard)
 
     async def _deliver(self, channel: Channel, events: list[AlertEvent]) -> None:
-        send: Callable[[list[AlertEvent]], None] = channel.send
         for attempt in range(1, TRIES + 1):
             try:
-                await asyncio.to_thread(send, events)
+                await self._send(channel, events)
             except NotDelivered as error:
                 if attempt == TRIES:
                     logger.error(
@@ -200,3 +203,6 @@ class AlertService:
                     await asyncio.sleep(self._pause_s * attempt)
             else:
                 return
+
+    async def _send(self, channel: Channel, events: list[AlertEvent]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, channel.send, events)

@@ -1,18 +1,26 @@
-"""Channels: how people learn of alerts. Sending blocks, for at most some deadlines of TIMEOUT_S: call it in a thread."""
+"""Channels: how people learn of alerts. Sending blocks, for at most about DEADLINE_S: call it in a thread."""
 
+import contextlib
 import http.client
 import logging
 import smtplib
+import socket
 import ssl
+import threading
+from collections.abc import Callable, Iterator
 from email.message import EmailMessage
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
+from headrace.model.address_list import parse_address
 from web.alerts.evaluator import AlertEvent
 
 TIMEOUT_S: Final = 10.0
+"""To connect, and for each read."""
+DEADLINE_S: Final = 30.0
+"""From the connection to the last answer: a server that answers byte by byte must not hold a thread."""
 LOG: Final = "log"
 """The channel that always exists."""
 
@@ -37,11 +45,11 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
             is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
         except ValueError:
             is_valid = False
-        return (
-            None
-            if is_valid and self.url.isascii() and self.url.isprintable()
-            else "expected a URL that begins with http:// or https://"
-        )
+        if not (is_valid and self.url.isascii() and self.url.isprintable()):
+            return "expected a URL that begins with http:// or https://"
+        if self.token and parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+            return "a token requires https, or a URL of this machine"
+        return None
 
     def send(self, events: list[AlertEvent]) -> None:
         """Raises NotDelivered. Redirects are not followed."""
@@ -54,15 +62,17 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
             headers["Authorization"] = f"Bearer {self.token}"
         try:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request("POST", path, msgspec.json.encode({"events": events}), headers)
-            answer = connection.getresponse()
-            answer.read(_MOST_ANSWER)
+            connection.connect()
+            with _deadline(lambda: connection.sock):
+                connection.request("POST", path, msgspec.json.encode({"events": events}), headers)
+                with connection.getresponse() as answer:
+                    status = answer.status
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NotDelivered(f"cannot deliver to {parts.hostname}: {str(error) or type(error).__name__}") from error
         finally:
             connection.close()
-        if not 200 <= answer.status < 300:
-            raise NotDelivered(f"{parts.hostname} answered with status {answer.status}")
+        if not 200 <= status < 300:
+            raise NotDelivered(f"{parts.hostname} answered with status {status}")
 
 
 class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
@@ -101,8 +111,9 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
             with (
                 smtplib.SMTP_SSL(self.host, self.port, timeout=TIMEOUT_S, context=context)
                 if self.security == "tls"
-                else smtplib.SMTP(self.host, self.port, timeout=TIMEOUT_S)
-            ) as server:
+                else smtplib.SMTP(self.host, self.port, timeout=TIMEOUT_S) as server,
+                _deadline(lambda: server.sock),
+            ):
                 if self.security == "starttls":
                     server.starttls(context=context)
                 if self.user:
@@ -130,4 +141,25 @@ def _one_line(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)[:200]
 
 
-_MOST_ANSWER: Final = 65_536
+def _is_loopback(host: str) -> bool:
+    address = parse_address(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+@contextlib.contextmanager
+def _deadline(connected: Callable[[], socket.socket | None]) -> Iterator[None]:
+    """Closes the connection after DEADLINE_S, which ends whatever waits for it. TLS may replace the socket meanwhile."""
+
+    def cut() -> None:
+        found = connected()
+        if found is not None:
+            with contextlib.suppress(OSError):
+                found.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(DEADLINE_S, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

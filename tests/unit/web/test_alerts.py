@@ -1,8 +1,11 @@
 """Alerts: when they begin and end, what is kept of them, and how people are notified."""
 
 import asyncio
+import contextlib
 import logging
+import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from web.alerts import alert_service
+from web.alerts import alert_service, channels
 from web.alerts.alert_book import AlertBook
 from web.alerts.alert_service import AlertService
 from web.alerts.channels import Mail, NotDelivered, Webhook
@@ -254,10 +257,52 @@ def test_unreachable_channels_are_not_delivered() -> None:
         Mail("mail", "127.0.0.1", "a@b.test", ("c@d.test",), port=1).send([EVENT])
 
 
+def test_webhook_that_answers_byte_by_byte_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "DEADLINE_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 ")
+                while True:
+                    connection.sendall(b"x")
+                    time.sleep(0.005)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        with pytest.raises(NotDelivered):
+            Webhook("ops", f"http://127.0.0.1:{server.getsockname()[1]}/").send([EVENT])
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_channels_that_hang_do_not_hold_the_threads_of_others(book: AlertBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+    monkeypatch.setattr(Webhook, "send", lambda *_: released.wait(30))
+
+    async def main() -> None:
+        service = service_on(book)
+        service.change_channels([Webhook("ops", "https://hooks.test/x")])
+        tests = [asyncio.create_task(service.test_channel("ops")) for _ in range(64)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            assert await asyncio.to_thread(lambda: "answered") == "answered"
+        released.set()
+        await asyncio.gather(*tests)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("channel", "is_valid"),
     [
         (Webhook("x", "https://hooks.test/x"), True),
+        (Webhook("x", "https://hooks.test/x", "token"), True),
+        (Webhook("x", "http://hooks.test/x"), True),
+        (Webhook("x", "http://hooks.test/x", "token"), False),
+        (Webhook("x", "http://localhost:8000/x", "token"), True),
+        (Webhook("x", "http://[::1]:8000/x", "token"), True),
         (Webhook("x", "file:///etc/passwd"), False),
         (Webhook("x", "http://host:99999/"), False),
         (Webhook("x", "http://host/\r\nX: y"), False),
