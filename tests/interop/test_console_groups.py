@@ -63,6 +63,8 @@ def test_list_and_page_show_the_member_and_the_lag_of_a_group(browser: Browser, 
         return row.get("state") == "offline" and row["lag"] == len(sent) and row["delay"] > 0
 
     wait_until(is_behind, 60, "the list shows that nobody consumes the new messages")
+    reason = "No member is connected, so nobody consumes these messages."
+    wait_until(lambda: reason in browser.get(f"/groups/{group}").text, 60, "the page names the reason of the lag")
 
 
 def test_unknown_group_is_not_found(browser: Browser) -> None:
