@@ -61,8 +61,8 @@ test-packages:  ## try the packages in dist/ on machines with systemd: install, 
 wheels: $(VENV)/installed  ## build the wheels of the SDK and of the appliance in dist/
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python packaging/build_wheels.py dist
 
-bench: $(VENV)/bytecode build/compiled java  ## compare with Apache's broker; appends to bench/RESULTS.md
-	$(BIN)/python bench/compare.py $(ARGS)
+bench: $(VENV)/bytecode build/compiled java  ## compare with Apache's broker; appends to bench/RESULTS.md (QUICK=1: five minutes)
+	$(BIN)/python bench/compare.py $(if $(QUICK),--quick) $(ARGS)
 
 screenshots: $(VENV)/testing build/compiled browser  ## take pictures of the console in docs/console (PICTURES=all: every theme, language and width, in build/console)
 	PYTHONPATH=tests $(BIN)/python -m support.console_pictures $(if $(filter all,$(PICTURES)),build/console all,docs/console)

@@ -1,22 +1,26 @@
-"""Runs the same loads on Apache's broker and on the appliance and appends the ratios to bench/RESULTS.md.
+"""Runs the same loads on Apache's broker and on the appliance, and appends the ratios to bench/RESULTS.md.
 
-    make bench                       both servers, two rounds, about ten minutes
+    make bench                       both servers in turns, three rounds, about half an hour
+    make bench QUICK=1               one short round, about five minutes
     python bench/compare.py --rounds 1 --seconds 3 --only headrace --print
     python bench/compare.py --loads pipelined,pull,signed,signed-pull,tls,tls-pull       what signatures and TLS cost
 
-Every round starts a server on an empty store with its defaults (asynchronous flush) and measures, in this order: the time
-from its start to the first acknowledged message; sends of 1 KiB over 8 connections with 32 in flight; 64 synchronous
-producers; pulls of 32; the official Java client sending from 16 threads; sends and pulls over TLS, with the certificate that the server makes;
-batches; 1,000 sends a second. A second server has SYNC_FLUSH: sends that are answered when they are on the disk. A third
-has access control enabled and an account that may do everything: sends and pulls that are signed, each with its own signature. The rows of TLS and
-signatures also give the rate as a part of the rate without. The load generator (bench/reference/load) is light; it shares the machine's cores with the server, as
-does the Java client, which is most of what that row measures. CPU is user and system time of all processes of the server.
+Every round starts a server on an empty store with its defaults (asynchronous flush) and measures the time from its start to the
+first acknowledged message, then the loads of bench/loads.py in their order, and its memory. A second server has SYNC_FLUSH: sends
+that are answered when they are on the disk. A third has access control enabled and an account that may do everything: sends and
+pulls that are signed, each with its own signature. The rows of TLS and signatures also give the rate as a part of the rate
+without. A fourth (`--loads restart`) is filled and started again, after a clean stop and after kill -9.
+
+After the loads of a server its queues must hold every acknowledged message once; the appliance's stores are verified as well. Exits
+with 1 if that is not so or a ratio misses its goal.
+
+The load generator (bench/reference/load) is light; it shares the machine's cores with the server, as does the Java client, which
+is most of what that row measures. CPU is user and system time of all processes of the server.
 """
 
 import argparse
+import contextlib
 import json
-import math
-import platform
 import shutil
 import socket
 import struct
@@ -26,164 +30,117 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import click
 import psutil
+from loads import (  # type: ignore[import-not-found]  # bench/ is not a package
+    ACCOUNT,
+    CLEAN_START,
+    KILL_START,
+    LOADS,
+    MEMORY,
+    SINGLE,
+    START,
+    Load,
+)
+from report import HEADRACE, REFERENCE, RESULTS, ROOT, TITLES, Figures, Report, Round  # type: ignore[import-not-found]
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from support.appliance import Appliance  # noqa: E402  (tests/ is not a package)
+from headrace.client.settings import ClientConfig, Credentials  # noqa: E402  (the repository is not installed)
+from headrace.sync import Admin  # noqa: E402
+from support.appliance import HEADRACE as HEADRACE_COMMAND  # noqa: E402
+from support.appliance import Appliance  # noqa: E402
 from support.java import Java  # noqa: E402
 from support.reference import SCRIPT, Reference  # noqa: E402
 from support.servers import Server, free_ports  # noqa: E402
 
-RESULTS = ROOT / "bench" / "RESULTS.md"
-SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
-TITLES = {"reference": "Apache", "headrace": "Headrace"}
-TOPIC = "RawLoad"
-ACCOUNT = "bench-account:bench-secret"
-ACCOUNTS = """accounts:
+SERVERS: Final[dict[str, type[Reference] | type[Appliance]]] = {REFERENCE: Reference, HEADRACE: Appliance}
+RESTART: Final = "restart"
+TOPIC: Final = "RawLoad"
+ACCOUNTS: Final = """accounts:
 - accessKey: bench-account
   secretKey: bench-secret
   defaultTopicPerm: PUB|SUB
   defaultGroupPerm: PUB|SUB
 """
+FILLING: Final = Load(
+    "batches of 32 messages of 1 KiB", "batch", {"conns": 8, "inflight": 4, "size": 1024, "batch": 32}, 0
+)
 
-
-@dataclass
-class Figures:
-    """The measurements of one cell: a server, a load, a round."""
-
-    rate: float = 0
-    cpu_us: float = 0
-    p50_us: float = 0
-    p99_us: float = 0
-    errors: int = 0
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Load:
-    """One row of the table."""
-
-    title: str
-    mode: str
-    arguments: dict[str, int | str]
-    warmup_s: float
-    without: str = ""
-    """The same load without signatures or TLS."""
-    is_durable: bool = False
-    """Whether it needs a server with SYNC_FLUSH."""
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether it needs a server that has access control enabled."""
-        return "account" in self.arguments
-
-
-LOADS = {
-    # limit: Apache's broker reaches full speed after some 300,000 messages
-    "pipelined": Load(
-        "send 1 KiB, 8 connections x 32 in flight", "send", {"conns": 8, "inflight": 32, "size": 1024}, 5
-    ),
-    "synchronous": Load(
-        "send 1 KiB, 64 synchronous producers", "send", {"conns": 64, "inflight": 1, "size": 1024}, 1.5
-    ),
-    "pull": Load("pull, 32 messages of 1 KiB a request, 8 connections", "pull", {"conns": 8, "inflight": 1}, 1.5),
-    "java": Load("official Java client, 16 threads sending 1 KiB", "java", {"threads": 16, "size": 1024}, 2),
-    "tls": Load(
-        "send 1 KiB over TLS, 8 connections x 32 in flight",
-        "send", {"conns": 8, "inflight": 32, "size": 1024, "tls": "on"}, 5, "pipelined",
-    ),
-    "tls-pull": Load(
-        "pull over TLS, 32 messages of 1 KiB a request, 8 connections",
-        "pull", {"conns": 8, "inflight": 1, "tls": "on"}, 1.5, "pull",
-    ),
-    "batch": Load(
-        "batches of 32 messages of 100 B, 8 connections x 4 in flight",
-        "batch", {"conns": 8, "inflight": 4, "size": 100, "batch": 32}, 2,
-    ),
-    "paced": Load(
-        "1,000 sends of 1 KiB a second, 8 connections", "send", {"conns": 8, "inflight": 4, "size": 1024, "rate": 1000}, 1
-    ),
-    "durable-1": Load(
-        "SYNC_FLUSH, send 1 KiB, 1 synchronous producer", "send", {"conns": 1, "inflight": 1, "size": 1024}, 2,
-        is_durable=True,
-    ),
-    "durable-8": Load(
-        "SYNC_FLUSH, send 1 KiB, 8 synchronous producers", "send", {"conns": 8, "inflight": 1, "size": 1024}, 2,
-        is_durable=True,
-    ),
-    "durable-64": Load(
-        "SYNC_FLUSH, send 1 KiB, 64 synchronous producers", "send", {"conns": 64, "inflight": 1, "size": 1024}, 2,
-        is_durable=True,
-    ),
-    "durable-pipelined": Load(
-        "SYNC_FLUSH, send 1 KiB, 8 connections x 32 in flight", "send", {"conns": 8, "inflight": 32, "size": 1024}, 2,
-        is_durable=True,
-    ),
-    "signed": Load(
-        "signed send 1 KiB, 8 connections x 32 in flight",
-        "send", {"conns": 8, "inflight": 32, "size": 1024, "account": ACCOUNT}, 5, "pipelined",
-    ),
-    "signed-pull": Load(
-        "signed pull, 32 messages of 1 KiB a request, 8 connections",
-        "pull", {"conns": 8, "inflight": 1, "account": ACCOUNT}, 1.5, "pull",
-    ),
-}  # fmt: skip
-
-
-@dataclass
-class Round:
-    """All measurements of one server in one round."""
-
-    start_s: float = 0
-    cells: dict[str, Figures] = field(default_factory=dict)
+Done = Callable[[str], None]
+"""Called when a piece of work is done, with its name."""
 
 
 def main() -> None:
     """Measures, prints, and appends a section to bench/RESULTS.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5, help="timed part of each load (default 5)")
+    parser.add_argument("--quick", action="store_true", help="one round, 2 seconds, 1 GiB")
     parser.add_argument("--only", choices=SERVERS, help="one server, without ratios")
-    parser.add_argument("--loads", default=",".join(LOADS), help=f"some of {','.join(LOADS)}")
+    parser.add_argument("--loads", default=f"{','.join(LOADS)},{RESTART}", help=f"some of {','.join(LOADS)},{RESTART}")
+    parser.add_argument(
+        "--fill", type=float, default=5, metavar="GIB", help="messages in the store that is started again"
+    )
     parser.add_argument("--folder", type=Path, help="folder for the stores (default: a temporary folder)")
     parser.add_argument("--print", action="store_true", help="print only, do not change RESULTS.md")
     options = parser.parse_args()
-    loads = {name: LOADS[name] for name in options.loads.split(",")}
+    if options.quick:
+        options.rounds, options.seconds, options.fill = 1, 2, 1
+    chosen = options.loads.split(",")
+    loads = {name: LOADS[name] for name in chosen if name != RESTART}
+    fill = int(options.fill * 2**30) if RESTART in chosen else 0
     names = [options.only] if options.only else list(SERVERS)
     rounds: dict[str, list[Round]] = {name: [] for name in names}
-    for number in range(options.rounds):
-        for name in names:
-            print(f"round {number + 1}: {TITLES[name]}", file=sys.stderr)
-            rounds[name].append(measure(name, loads, options.seconds, options.folder))
-    section = "\n".join(report(rounds, loads, options.seconds))
+    steps = options.rounds * len(names) * (len(loads) + 3 * (fill > 0))
+    with click.progressbar(
+        length=steps, label="bench", file=sys.stderr, show_pos=True, item_show_func=lambda item: item
+    ) as bar:
+        for number in range(options.rounds):
+            for name in names:
+
+                def done(what: str, where: str = f"round {number + 1}, {TITLES[name]}") -> None:
+                    bar.update(1, f"{where}: {what}")
+
+                rounds[name].append(measure(name, loads, options.seconds, fill, options.folder, done))
+    report = Report(rounds, loads, options.seconds)
+    section = "\n".join(report.lines)
     print(section)
     if not options.print:
         with RESULTS.open("a") as out:
             out.write(section + "\n")
+    if report.missed or any(one.notes for measured in rounds.values() for one in measured):
+        sys.exit(1)
 
 
-def measure(name: str, loads: dict[str, Load], seconds: float, folder: Path | None) -> Round:
-    """Measures one server, from its start on an empty store to its stop, another with SYNC_FLUSH, another with access control."""
+def measure(name: str, loads: dict[str, Load], seconds: float, fill: int, folder: Path | None, done: Done) -> Round:
+    """Measures one server, each time from its start on an empty store: by default, with SYNC_FLUSH, with access control, filled."""
     measured = Round()
     for kind in ((False, False), (True, False), (False, True)):
         chosen = {key: load for key, load in loads.items() if (load.is_durable, load.is_signed) == kind}
         if chosen:
-            work = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=folder))
-            try:
-                measure_server(name, chosen, seconds, work, measured)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
+            with work_folder(name, folder) as work:
+                measure_server(name, chosen, seconds, work, measured, done)
+    if fill:
+        with work_folder(name, folder) as work:
+            measure_restarts(name, fill, work, measured, done)
     return measured
 
 
-def measure_server(name: str, loads: dict[str, Load], seconds: float, work: Path, measured: Round) -> None:
+@contextlib.contextmanager
+def work_folder(name: str, folder: Path | None) -> Any:
+    """A folder for a server, which is deleted in the end."""
+    work = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=folder))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def measure_server(name: str, loads: dict[str, Load], seconds: float, work: Path, measured: Round, done: Done) -> None:
     """Starts one server in the folder `work`, with access control or SYNC_FLUSH if the loads need it, and runs the loads."""
     data, ports = work / "data", free_ports()
     is_signed = any(load.is_signed for load in loads.values())
@@ -192,37 +149,99 @@ def measure_server(name: str, loads: dict[str, Load], seconds: float, work: Path
         (data / "conf").mkdir(parents=True)
         (data / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
     settings = {"aclEnable": "true"} if is_signed else {"flushDiskType": "SYNC_FLUSH"} if is_durable else {}
-    more = (f"--home={data}",) if is_signed and name == "reference" else ()
+    more = (f"--home={data}",) if is_signed and name == REFERENCE else ()
     first = None if is_signed or is_durable else FirstMessage(ports)
+    ran = []
     with SERVERS[name](data, ports=ports, settings=settings, more=more) as server:
         if first is not None:
-            measured.start_s = first.wait()
+            measured.single[START] = first.wait()
         for key, load in loads.items():
-            print(f"  {load.title}", end=": ", file=sys.stderr, flush=True)
             run = with_java if load.mode == "java" else with_generator
             measured.cells[key] = figures = run(server, load, seconds, work)
-            print(f"{figures.rate:,.0f}/s, {figures.cpu_us:.1f} us CPU {figures.note}", file=sys.stderr)
+            ran.append(figures)
+            if figures.note or figures.errors:
+                measured.notes.append(f"{TITLES[name]}, {load.title}: {figures.note or f'{figures.errors} errors'}")
+            done(f"{load.title}: {figures.rate:,.0f}/s, {figures.cpu_us:.1f} us CPU")
+        if first is not None:
+            measured.single[MEMORY] = anonymous_mib(server.pids())
+        check_stored(server, ran, measured, first_messages=int(first is not None))
+    verify(name, server, measured)
+
+
+def measure_restarts(name: str, fill: int, work: Path, measured: Round, done: Done) -> None:
+    """Fills a store with so many bytes of bodies, and starts the server again: after a clean stop, and after kill -9."""
+    data, ports = work / "data", free_ports()
+    filled: list[Figures] = []
+    with SERVERS[name](data, ports=ports) as server:
+        while sum(one.acknowledged for one in filled) * 1024 < fill:
+            filled.append(with_generator(server, FILLING, 5, work))
+            if not filled[-1].acknowledged:
+                measured.notes.append(f"{TITLES[name]}: the store could not be filled: {filled[-1].note}")
+                return
+    done("filled")
+    first = FirstMessage(ports)
+    server = SERVERS[name](data, ports=ports)
+    try:
+        measured.single[CLEAN_START] = first.wait()
+        check_stored(server, filled, measured, first_messages=1)
+        filled.append(with_generator(server, FILLING, 1, work))  # what the next start has to recover
+    finally:
+        server.kill()
+    done(f"{SINGLE[CLEAN_START][0]}: {measured.single[CLEAN_START]:.2f}")
+    first = FirstMessage(ports)
+    with SERVERS[name](data, ports=ports) as server:
+        measured.single[KILL_START] = first.wait()
+        check_stored(server, filled, measured, first_messages=2)
+    done(f"{SINGLE[KILL_START][0]}: {measured.single[KILL_START]:.2f}")
+    verify(name, server, measured)
+
+
+def check_stored(server: Server, ran: list[Figures], measured: Round, first_messages: int) -> None:
+    """Notes it if the topic's queues do not hold each acknowledged message once."""
+    access, secret = ACCOUNT.split(":")
+    with Admin(ClientConfig(server.name_server, credentials=Credentials(access, secret))) as admin:
+        table = admin.topic_stats(TOPIC).offset_table
+    stored = sum(queue.max_offset for queue in table.values())
+    acknowledged = sum(one.acknowledged for one in ran) + first_messages
+    unanswered = sum(one.unanswered for one in ran)
+    if not acknowledged <= stored <= acknowledged + unanswered:
+        measured.notes.append(
+            f"{TITLES[server.name]}: {stored:,} messages are stored, {acknowledged:,} were acknowledged"
+            f" and {unanswered:,} more were sent"
+        )
+
+
+def verify(name: str, server: Server, measured: Round) -> None:
+    """Notes what `headrace store verify` finds in a store of the appliance."""
+    if name == HEADRACE:
+        command = [str(HEADRACE_COMMAND), "store", "verify", str(server.store)]
+        said = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+        if said.returncode:
+            measured.notes.append(f"store verify: {said.stdout[-400:]}{said.stderr[-400:]}")
 
 
 def with_generator(server: Server, load: Load, seconds: float, _: Path) -> Figures:
     """Runs one load of the load generator."""
     arguments = [f"--{name}={value}".split("=") for name, value in load.arguments.items()]
-    done = subprocess.run(
+    ran = subprocess.run(
         [
             sys.executable, str(SCRIPT), "load", load.mode, "--broker", server.broker, "--topic", TOPIC, "--seconds", str(seconds),
             "--warmup", str(load.warmup_s), "--pids", ",".join(map(str, server.pids())), *(part for pair in arguments for part in pair),
         ],
         check=False, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    if done.returncode:
-        return Figures(note=f"failed: {done.stderr.strip()[-200:]}")
-    said = json.loads(done.stdout)
+    if ran.returncode:
+        return Figures(note=f"failed: {ran.stderr.strip()[-200:]}")
+    said = json.loads(ran.stdout)
+    is_send = load.mode != "pull"
     return Figures(
         said["rate"],
         said["server_cpu_us_per_message"],
         said["p50_us"],
         said["p99_us"],
         said["errors"],
+        said["acknowledged"] if is_send else 0,
+        said["unanswered"] if is_send else 0,
         f"{said['errors']} errors, first: {said['first_error']}" if said["errors"] else "",
     )
 
@@ -231,17 +250,32 @@ def with_java(server: Server, load: Load, seconds: float, work: Path) -> Figures
     """Runs the official client, whose just-in-time compiler was warmed up by a first run."""
     asked: dict[str, Any] = {"namesrv": server.name_server, "topic": TOPIC, **load.arguments}
     with Java(work / "java", flags=()) as java:
-        java.call("bench-client", seconds=load.warmup_s, warmup=0, **asked)
+        warm = java.call("bench-client", seconds=load.warmup_s, warmup=0, **asked)
         before = cpu_seconds(server.pids())
         said = java.call("bench-client", seconds=seconds, warmup=0, **asked)
         used = cpu_seconds(server.pids()) - before
-    return Figures(said["rate"], used / max(1, said["messages"]) * 1e6, said["p50_us"], said["p99_us"], said["errors"])
+    errors = warm["errors"] + said["errors"]
+    return Figures(
+        said["rate"],
+        used / max(1, said["messages"]) * 1e6,
+        said["p50_us"],
+        said["p99_us"],
+        said["errors"],
+        warm["messages"] + said["messages"] - errors,
+        errors,  # sent again by the client, perhaps stored
+    )
 
 
 def cpu_seconds(pids: list[int]) -> float:
     """User and system time of the processes."""
     times = [psutil.Process(pid).cpu_times() for pid in pids]
     return sum(one.user + one.system for one in times)
+
+
+def anonymous_mib(pids: list[int]) -> float:
+    """Memory of the processes that no file backs; pages that processes share count once for each, in parts."""
+    words = [line.split() for pid in pids for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
+    return sum(int(line[1]) for line in words if line[0] == "Pss_Anon:") / 1024
 
 
 class FirstMessage:
@@ -317,116 +351,6 @@ def read(source: Callable[[int], bytes], count: int) -> bytes:
         message = "the connection was closed in the middle of a frame"
         raise ConnectionError(message)
     return found
-
-
-# ---- the report
-
-
-def report(rounds: dict[str, list[Round]], loads: dict[str, Load], seconds: float) -> list[str]:
-    """A Markdown section: environment and settings, then a table."""
-    lines = [
-        f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}",
-        "",
-        *machine(),
-        f"Timed part of each load: {seconds:g} s.",
-        "",
-    ]
-    names = list(rounds)
-    ratio = len(names) > 1
-    lines.append(
-        row(
-            "",
-            *(f"{TITLES[name]} {n + 1}" for name in names for n in range(len(rounds[name]))),
-            *(["ratio"] if ratio else []),
-        )
-    )
-    lines.append("|---|" + "---:|" * (sum(map(len, rounds.values())) + ratio))
-    lines.append(
-        figures_row("start to first message, s", {name: [one.start_s for one in rounds[name]] for name in names}, ".2f")
-    )
-    for key, load in loads.items():
-        for words, figure, shape in (
-            (f"**{load.title}**: messages/s", "rate", ",.0f"),
-            ("CPU, us a message", "cpu_us", ".2f"),
-            ("p50 of a request, us", "p50_us", ",.0f"),
-            ("p99 of a request, us", "p99_us", ",.0f"),
-        ):
-            values = {name: [float(getattr(one.cells[key], figure)) for one in rounds[name]] for name in names}
-            lines.append(figures_row(words, values, shape))
-        if load.without in loads:
-            values = {
-                name: [part_of(one.cells[key], one.cells[load.without]) for one in rounds[name]] for name in names
-            }
-            lines.append(figures_row(f"part of the rate of: {loads[load.without].title}", values, ".2f"))
-    notes = {
-        f"{TITLES[name]}, {loads[key].title}: {cell.note or f'{cell.errors} errors'}"
-        for name in names for one in rounds[name] for key, cell in one.cells.items() if cell.note or cell.errors
-    }  # fmt: skip
-    lines += ["", *(f"- {note}" for note in sorted(notes))]
-    if ratio:
-        lines.append(
-            "Ratio: Headrace to Apache, geometric mean of the rounds. Rates: more is better; the rest: less is better."
-        )
-    return lines
-
-
-def part_of(cell: Figures, whole: Figures) -> float:
-    """The rate as a part of another; 0 if that was not measured."""
-    return cell.rate / whole.rate if whole.rate else 0.0
-
-
-def figures_row(title: str, values: dict[str, list[float]], shape: str) -> str:
-    """One figure of all servers and rounds, with its ratio if both servers have it."""
-    cells = [format(value, shape) for each in values.values() for value in each]
-    if len(values) > 1:
-        theirs, ours = (geometric_mean(values[name]) for name in SERVERS)
-        cells.append(f"**{ours / theirs:.2f}**" if theirs and ours else "-")
-    return row(title, *cells)
-
-
-def geometric_mean(values: list[float]) -> float:
-    """The geometric mean, or 0 if one of the values is 0."""
-    return math.exp(sum(map(math.log, values)) / len(values)) if all(value > 0 for value in values) else 0.0
-
-
-def row(*cells: str) -> str:
-    """A row of a Markdown table."""
-    return "| " + " | ".join(cells) + " |"
-
-
-def commit() -> str:
-    """The measured commit, marked if files differ from it."""
-    git = ["git", "-C", str(ROOT)]
-    name = subprocess.run(
-        [*git, "rev-parse", "--short=10", "HEAD"], check=False, capture_output=True, text=True
-    ).stdout.strip()
-    changed = subprocess.run(
-        [*git, "status", "--porcelain", "--untracked-files=no"], check=False, capture_output=True, text=True
-    ).stdout
-    return f"commit {name or 'unknown'}{' with changes' if changed.strip() else ''}"
-
-
-def machine() -> list[str]:
-    """Processor, memory, kernel, versions."""
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        "?",
-    )
-    java = subprocess.run(["java", "-version"], check=False, capture_output=True, text=True).stderr.splitlines()[0]
-    compiled = sorted(
-        path.name.split(".")[0]
-        for folder in ("broker", "store", "headrace", "ipc")
-        for path in (ROOT / folder).rglob("*.so")
-    )
-    return [
-        f"{psutil.cpu_count()} x {model}, {psutil.virtual_memory().total / 2**30:.0f} GiB, Linux {platform.release()}.",
-        f"Python {platform.python_version()}; {java.replace(chr(34), '')}. Apache RocketMQ 4.9.7, heap 1 GiB.",
-        f"Compiled modules: {', '.join(compiled) or 'none'}.",
-    ]
 
 
 if __name__ == "__main__":

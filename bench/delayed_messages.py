@@ -30,7 +30,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
 
-from compare import commit, machine  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
+from report import commit, machine  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
 
 from support.appliance import Appliance  # noqa: E402  (tests/ is not a package)
 from support.client import Client  # noqa: E402

@@ -22,10 +22,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
 
-from compare import (  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
+from compare import TOPIC, ask  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
+from report import (  # type: ignore[import-not-found]  # noqa: E402
     RESULTS,
-    TOPIC,
-    ask,
     commit,
     geometric_mean,
     machine,
@@ -97,7 +96,7 @@ def measure(count: int, seconds: float) -> Round:
         rate = sum(one["rate"] for one in said)
         # Each generator divides the processor time of all brokers by its own messages.
         cpu_us = sum(one["server_cpu_us_per_message"] * one["rate"] for one in said) / count / rate
-        acknowledged = sum(one["messages"] for one in (*warm_up, *said))
+        acknowledged = sum(one["acknowledged"] for one in (*warm_up, *said))
         return Round(rate, cpu_us, max(one["p99_us"] for one in said), acknowledged, stored)
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -39,7 +39,7 @@ import uvloop
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
 
-from compare import commit, machine, row  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
+from report import commit, machine, row  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
 
 from headrace import Message, Producer, PushConsumer, StartFrom  # noqa: E402
 from headrace.sync import Producer as SyncProducer  # noqa: E402
