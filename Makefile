@@ -1,7 +1,7 @@
 # `make` without a target lists the targets, from the comments beside them.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench screenshots docs format clean java clients deb rpm wheels test-packages
+.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench screenshots docs format clean java clients browser tracer deb rpm wheels test-packages
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -53,10 +53,11 @@ deb:  ## build Debian packages in dist/, for Debian 12 and 13 (as root; SUITES="
 rpm:  ## build RPM packages in dist/, for Python 3.11 and glibc 2.34 or newer (as root)
 	packaging/build rpm dist bookworm
 
-test-packages:  ## try the packages in dist/ on machines with systemd: install, crash, upgrade, purge; build them again: equal bytes (as root)
+test-packages: $(VENV)/installed java  ## try the packages in dist/ on machines with systemd: install, crash, upgrade, purge; build them again: equal bytes (as root)
 	packaging/deb/test-packages dist $(or $(SUITES),bookworm trixie)
 	packaging/rpm/test-packages dist
 	packaging/test-reproducible deb dist $(or $(SUITES),bookworm trixie)
+	packaging/test-reproducible rpm dist bookworm
 
 wheels: $(VENV)/installed  ## build the wheels of the SDK and of the appliance in dist/
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python packaging/build_wheels.py dist
@@ -65,6 +66,7 @@ bench: $(VENV)/bytecode build/compiled java  ## compare with Apache's broker; ap
 	$(BIN)/python bench/compare.py $(if $(QUICK),--quick) $(ARGS)
 
 screenshots: $(VENV)/testing build/compiled browser  ## take pictures of the console in docs/console (PICTURES=all: every theme, language and width, in build/console)
+	@[ -e /usr/share/fonts/truetype/wqy ] || packaging/ensure-packages "pictures of Chinese pages" fonts-wqy-microhei
 	PYTHONPATH=tests $(BIN)/python -m support.console_pictures $(if $(filter all,$(PICTURES)),build/console all,docs/console)
 
 docs: $(VENV)/installed  ## generate the reference pages from the code
@@ -94,7 +96,7 @@ test-fast: $(VENV)/bytecode build/compiled java
 	$(BIN)/python -m pytest -n 2 -m "not slow and not interop and not crash" --ignore=tests/interop --ignore=tests/crash --nothing-skipped $(ARGS)
 
 # These tests mostly wait: three workers keep two cores busy. Only files with such tests are loaded, in this order, long ones first: ordered by their number of tests they would run last.
-test-slow: $(VENV)/bytecode build/compiled java clients browser
+test-slow: $(VENV)/bytecode build/compiled java clients browser tracer
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow or interop or crash" --nothing-skipped \
 	    tests/crash tests/interop $$(grep -rlE --include='test_*.py' --exclude-dir=crash --exclude-dir=interop --exclude-dir=flood 'mark\.(slow|interop|crash)' tests | sort) $(ARGS)
 	@# Alone: these compare latencies, which other tests on the same cores would change.
@@ -162,6 +164,10 @@ browser:
 java:
 	@command -v java >/dev/null && command -v javac >/dev/null && command -v mvn >/dev/null && command -v cc >/dev/null || \
 	    packaging/ensure-packages "the comparison with Apache's own servers and client" default-jdk-headless maven gcc libc6-dev
+
+# strace, with which a test counts the broker's system calls.
+tracer:
+	@command -v strace >/dev/null || packaging/ensure-packages "the test that counts system calls" strace
 
 # The clients in Go and Node; also fetches what else interop tests need from a network.
 clients: $(VENV)/installed java

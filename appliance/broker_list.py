@@ -73,7 +73,7 @@ def _entry(table: Mapping[str, Any], position: int, path: str, known: Collection
     name = table.get("name", f"broker-{string.ascii_lowercase[position]}")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{path}: [[broker]] name={name}: expected up to 40 letters, digits, '.', '_' and '-', a letter or digit first"
+            f"{path}: [[broker]] name={name}: expected up to 40 letters, digits, '.', '_' or '-', starting with a letter or digit"
         )
     if name in _TAKEN:
         raise ConfigurationError(f"{path}: [[broker]] name={name} is reserved; choose another name")

@@ -158,7 +158,7 @@ class ControlServer:
             try:
                 self._handle(request, answer)
             except Exception as error:  # the outermost call of a request
-                logger.exception("control request failed")
+                logger.exception("control request failed command=%s", request.get("command"))
                 answer({"ok": False, "error": f"the request failed: {type(error).__name__}"})
 
     def answer(self, client: _Client, message: dict[str, Any]) -> None:

@@ -42,7 +42,7 @@ class ExportOrder:
         target, kind = request.get("target"), request.get("format", FORMATS[0])
         if not isinstance(target, str) or not _TARGET.fullmatch(target):
             raise ExportRefused(
-                f"target {str(target)[:80]!r} is not a folder name: use up to 64 letters, digits, '.', '_' and '-', a letter or digit first"
+                f"target {str(target)[:80]!r} is not a folder name: use up to 64 letters, digits, '.', '_' or '-', starting with a letter or digit"
             )
         if kind not in FORMATS:
             raise ExportRefused(f"format {str(kind)[:80]!r} is not one of {', '.join(FORMATS)}")

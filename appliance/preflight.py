@@ -109,8 +109,11 @@ def check_ports(host: str, ports: Mapping[int, str]) -> None:
                     f"cannot listen on {host}:{port} ({what}): {error.strerror}; check --host"
                 ) from error
     if taken:
-        cure = "stop that program" if len(taken) == 1 else "stop the programs that use these ports"
-        raise PreflightFailed(f"{', '.join(taken)}; {cure}, or choose other ports with --port and --nameserver-port")
+        if len(taken) == 1:
+            cure = "stop the program that uses it, or choose another port with --port or --nameserver-port"
+        else:
+            cure = "stop the programs that use these ports, or choose other ports with --port and --nameserver-port"
+        raise PreflightFailed(f"{', '.join(taken)}; {cure}")
 
 
 def _bind(host: str, port: int) -> None:

@@ -228,7 +228,7 @@ class RoleSupervisor(Generic[C, S]):
             case Restart(backoff_ms, consecutive_early_exits):
                 logger.log(
                     logging.INFO if managed.problem else logging.WARNING,
-                    "role restart scheduled role=%s early_deaths=%d backoff_ms=%d",
+                    "role restart scheduled role=%s early_exits=%d backoff_ms=%d",
                     managed.name,
                     consecutive_early_exits,
                     backoff_ms,

@@ -257,6 +257,9 @@ def _files(configuration: Configuration) -> Iterator[SecurityFinding]:
             yield from _permissions(configuration.appliance_toml, 0o077, "the console's secret key")
         else:
             yield from _permissions(configuration.appliance_toml, 0o022, "options")
+    if configuration.console.console_oidc_client_secret_file:
+        path = Path(configuration.console.console_oidc_client_secret_file)
+        yield from _permissions(path, 0o077, "the console's client secret at the OpenID provider")
     for key in filter(None, (configuration.tls.server.key, configuration.tls.client.key)):
         yield from _permissions(Path(key), 0o077, "the private key")
     yield from _permissions(Path(configuration.paths.data), 0o022, "the store")

@@ -23,6 +23,9 @@ from broker.access.acl_editor import AccountChange, AclEditor
 from broker.access.acl_file import MIN_KEY_LENGTH
 from broker.access.acl_folder import AclFolder
 from broker.broker_conf import with_values
+from headrace.errors import RemoteProtocolError
+from headrace.protocol.bodies.properties_text import decode_properties_text
+from store.config import StoreConfig
 
 SERVICE_CONFIGURATION: Final = Path("/etc/headrace")
 SERVICE_DATA: Final = Path("/var/lib/headrace")
@@ -32,6 +35,7 @@ _USER: Final = "headrace"
 _READ_ONLY: Final = ("appliance.toml", "namesrv.conf")
 _SMALL_MACHINE_MB: Final = 4096
 _SMALL_LOG_FILE: Final = 268_435_456
+_FILE_SIZE: Final = "mappedFileSizeCommitLog"
 _LEAST_MB: Final = 512
 _ACCOUNT: Final = re.compile(rf"[A-Za-z0-9._-]{{{MIN_KEY_LENGTH},64}}")
 _PATH: Final = re.compile(r"[A-Za-z0-9._/-]+")
@@ -74,11 +78,9 @@ def write_configuration(answers: Answers, folder: Path) -> Written:
     if answers.tls:
         changes |= {"tlsMode": '"permissive"', "tlsConfigFile": json.dumps(str(tls / "tls.properties"))}
     options = {"aclEnable": "true" if answers.admin else "false"}
-    if answers.memory_mb < _SMALL_MACHINE_MB and not any((answers.data / "store" / "commitlog").glob("*")):
-        # Two files are reserved ahead, and what is written to them stays in memory until it is synced.
-        options["mappedFileSizeCommitLog"] = str(_SMALL_LOG_FILE)
     files = [toml, conf, nameserver]
     try:
+        options |= _log_file_size(answers, _read(conf))
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         is_new_tls = answers.tls and not tls.exists()
         if is_new_tls:
@@ -101,6 +103,8 @@ def write_configuration(answers: Answers, folder: Path) -> Written:
         if folder == SERVICE_CONFIGURATION:
             accounts = AclFolder(home, plain_file).plain_file
             files += _set_up_service(answers, secret, [*files, accounts] if accounts.exists() else files)
+    except RemoteProtocolError as error:
+        raise ConfigurationError(f"{conf}: {error}") from error
     except OSError as error:
         raise ApplianceError(f"cannot write {error.filename}: {error.strerror}; run as root?") from error
     return Written(tuple(files), secret)
@@ -119,6 +123,19 @@ def with_toml_values(text: str, values: Mapping[str, str]) -> str:
         else:
             head += f"{'' if not head or head.endswith(chr(10)) else chr(10)}{line}\n"
     return head + tail
+
+
+def _log_file_size(answers: Answers, conf: str) -> dict[str, str]:
+    """The option for the size of log files, if it must change. A store keeps the size that its files have: it starts with no other."""
+    text = decode_properties_text(conf).get(_FILE_SIZE)
+    size = int(text) if text is not None and text.strip().isdecimal() else StoreConfig().mapped_file_size_commit_log
+    found = {path.stat().st_size for path in (answers.data / "store" / "commitlog").glob("[0-9]" * 20)}
+    if not found:
+        # Two files are reserved ahead, and what is written to them stays in memory until it is synced.
+        wanted = min(size, _SMALL_LOG_FILE) if answers.memory_mb < _SMALL_MACHINE_MB else size
+    else:
+        wanted = found.pop() if len(found) == 1 else size
+    return {} if wanted == size else {_FILE_SIZE: str(wanted)}
 
 
 def _check(data: Path, texts: Mapping[Path, str]) -> tuple[Path, str]:

@@ -84,7 +84,7 @@ def _check_whole(source: Source, begin: int) -> None:
     said = 'use option("failOnDataLoss", "false") to skip missing records'
     if source.segments and begin < source.first_offset:
         raise SourceError(
-            f"{source.commit_log} begins at {source.first_offset}; records from {begin} on have been deleted: {said}"
+            f"{source.commit_log} begins at offset {source.first_offset}; the records from offset {begin} up to there have been deleted; {said}"
         )
     for before, after in pairwise(source.segments):
         if before.end != after.base and after.base > begin:

@@ -32,7 +32,7 @@ def known_function(folder: FunctionFolder, name: str) -> None:
     """Raises ApplianceError, which lists the functions, if none has this name."""
     if folder.version(name) is None:
         names = ", ".join(folder.names()) or "none"
-        raise ApplianceError(f"no filter function is called {name}; existing functions: {names}")
+        raise ApplianceError(f"filter function {name} does not exist; existing functions: {names}")
 
 
 def read_function(file: str, name: str | None = None) -> tuple[str, str]:

@@ -17,14 +17,14 @@ def function_lines(functions: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _row(name: str, said: Mapping[str, Any]) -> tuple[str, ...]:
     messages = int(said.get("messages", 0))
     failures = int(said.get("failures", 0)), int(said.get("failed_messages", 0))
-    state = "disabled" if said.get("out_of_use") else "in use" if said.get("worker") else "idle"
+    state = "disabled" if said.get("disabled_reason") else "in use" if said.get("worker") else "idle"
     return (
         name,
         state,
         said.get("worker") or "-",
         f"{said.get('calls', 0):,}",
         f"{messages:,}",
-        f"{said.get('wanted', 0):,}",
+        f"{said.get('matched', 0):,}",
         f"{said.get('busy_ms', 0) / messages:.3f} ms" if messages else "-",
         f"{failures[0]:,} + {failures[1]:,} messages" if failures[1] else f"{failures[0]:,}",
         f"{_clock(int(said.get('last_failure_ms', 0)))} {said.get('last_reason', '')}" if any(failures) else "-",

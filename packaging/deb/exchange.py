@@ -3,6 +3,7 @@
 - `create` creates the topic.
 - `configure KEY VALUE` changes an option of the broker.
 - `send FIRST COUNT` sends messages FIRST … FIRST + COUNT - 1, each until it is acknowledged.
+- `export TARGET` exports the topic as the console does: the supervisor runs it inside the service, into TARGET in its folder of exports.
 - `receive COUNT [NAME]` receives as a new group, from the first message on, until numbers 0 … COUNT - 1 have arrived. With the
   name of a filter function that selects even numbers, only these may arrive.
 """
@@ -14,11 +15,13 @@ import sys
 import threading
 import time
 
+from appliance.cli.supervisor_client import ask_supervisor
 from headrace import HeadraceError
 from headrace.sync import Admin, FilterFunction, Message, Producer, PushConsumer, ReceivedMessage, StartFrom
 
 SERVER = "127.0.0.1:9876"
 BROKER = "127.0.0.1:10911"
+DATA = "/var/lib/headrace"
 TOPIC = "Packages"
 DEADLINE_S = 90
 
@@ -62,6 +65,22 @@ def receive(count: int, function: str | None) -> None:
     print(f"received {count}")
 
 
+def export(target: str) -> None:
+    """Prints what the export printed."""
+    ask_supervisor(DATA, {"command": "start-export", "target": target, "topics": [TOPIC]}, DEADLINE_S)
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        run = ask_supervisor(DATA, {"command": "exports"}, DEADLINE_S)["runs"][0]
+        if run["ended_ms"] is not None:
+            break
+        if time.monotonic() > deadline:
+            raise SystemExit(f"the export did not end: {run}")
+        time.sleep(0.1)
+    print(*run["output"], sep="\n")
+    if run["state"] != "done":
+        raise SystemExit(f"the export ended as {run['state']}")
+
+
 if sys.argv[1] == "create":
     with Admin(SERVER) as admin:
         admin.create_topic(TOPIC, queues=4)
@@ -70,5 +89,7 @@ elif sys.argv[1] == "configure":
         admin.update_broker_config(BROKER, {sys.argv[2]: sys.argv[3]})
 elif sys.argv[1] == "send":
     send(int(sys.argv[2]), int(sys.argv[3]))
+elif sys.argv[1] == "export":
+    export(sys.argv[2])
 else:
     receive(int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None)

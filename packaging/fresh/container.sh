@@ -4,7 +4,7 @@ for tool in systemd-nspawn nsenter; do
 done
 
 # make_container SUITE PACKAGE...: a tree with systemd and these Debian packages, in $tree. It is removed when the script ends.
-# If HEADRACE_PACKAGE_TREES names a folder, its SUITE-run is copied instead.
+# If HEADRACE_PACKAGE_TREES names a folder, its SUITE-run is copied instead, or SUITE-minimal if no packages are named.
 make_container() {
     suite=$1
     shift
@@ -13,9 +13,9 @@ make_container() {
     trap '[ -z "$container" ] || { kill $container; wait $container || true; } 2>/dev/null; umount "$tree"; rm -rf --one-file-system "$tree" "$tree.console" "$tree.step"' EXIT
     trap 'exit 1' INT TERM
     # In memory: a broker takes no messages on a disk that others have filled to 90 %.
-    mount -t tmpfs -o size=4G,mode=755 headrace-machine "$tree"
+    mount -t tmpfs -o size=6G,mode=755 headrace-machine "$tree"
     if [ -n "${HEADRACE_PACKAGE_TREES:-}" ]; then
-        cp -a "$HEADRACE_PACKAGE_TREES/$suite-run/." "$tree/"
+        cp -a "$HEADRACE_PACKAGE_TREES/$suite-$([ $# = 0 ] && echo minimal || echo run)/." "$tree/"
         return
     fi
     make_tree "$suite" "$tree" >"$tree.console" 2>&1
@@ -58,12 +58,26 @@ power_off() {
 
 # step NAME COMMAND: runs a command in the container as one step of the test.
 step() {
+    report "$1" inside "$prelude $2"
+}
+
+# step_outside NAME COMMAND...: runs a program of this machine in the container's network as one step of the test.
+step_outside() {
+    name=$1
+    shift
+    report "$name" nsenter --target "$first" --net -- "$@"
+}
+
+# report NAME COMMAND...: runs the command of a step, and prints its time or its output.
+report() {
     began=$(date +%s%N)
-    if inside "$prelude $2" >"$tree.step" 2>&1; then
-        printf 'packages: %s: passed: %-66s %6d ms\n' "$suite" "$1" $((($(date +%s%N) - began) / 1000000))
+    name=$1
+    shift
+    if "$@" >"$tree.step" 2>&1; then
+        printf 'packages: %s: passed: %-66s %6d ms\n' "$suite" "$name" $((($(date +%s%N) - began) / 1000000))
         grep '^note: ' "$tree.step" | sed 's/^note: /              /' || true
     else
-        echo "packages: $suite: FAILED: $1"
+        echo "packages: $suite: FAILED: $name"
         cat "$tree.step"
         inside 'journalctl --no-pager -u headrace -n 60; systemctl status headrace --no-pager; tail -n 30 /var/log/headrace/headrace.log' || true
         return 1
@@ -81,6 +95,10 @@ is_restarted() { is_active && [ "$(property MainPID)" != "$1" ]; }
 has_role() { headrace status | grep -q "$1 .*running"; }
 has_role_in() { headrace status --data "$1" | grep -q "$2 .*running"; }
 has_status() { property StatusText | grep -qx "running, [0-9]* roles"; }
+console_sees_broker() {
+    /usr/lib/headrace/bin/python3 -I -c "import urllib.request; print(urllib.request.urlopen(\"http://127.0.0.1:8080/metrics\").read().decode())" 2>/dev/null |
+        grep -q "^headrace_broker_up{.*} 1.0"
+}
 fails() { if "$@"; then echo "succeeded, but should have failed: $*"; return 1; fi; }
 is_another() { new=$(pid_of "$1") && [ "$new" != None ] && [ "$new" != "$2" ]; }
 '

@@ -65,7 +65,7 @@ def list_segments(commit_log: Path) -> list[Segment]:
         segment = Segment(str(path), int(name), status.st_size)
         if segments and segments[-1].end > segment.base:
             raise SourceError(
-                f"{path} overlaps {segments[-1].path}; the files do not belong to one log; use the folder of one store"
+                f"{path} overlaps {segments[-1].path}; the files do not belong to the same log; specify the folder of a single store"
             )
         segments.append(segment)
     return segments

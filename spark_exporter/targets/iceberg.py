@@ -151,7 +151,7 @@ class IcebergSink:
             if (done is not None and done >= commit.end) or self._try_commit(table, commit, files):
                 return
         raise TargetError(
-            f"{self._target}: commit {commit.number} failed repeatedly because other writers changed the table; run again"
+            f"{self._target}: commit {commit.number} failed repeatedly because other writers changed the table; run the export again"
         )
 
     def _try_commit(self, table: Table, commit: Commit, files: Sequence[WrittenFile]) -> bool:

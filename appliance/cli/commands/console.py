@@ -37,7 +37,7 @@ from appliance.log_line import LineFormatter
 def command(namesrv: str, data: str, host: str, port: int, base_path: str, trusted_proxies: str) -> int:
     """Run the console alone, without a broker: for a cluster of Headrace or of Apache RocketMQ 4.9.
 
-    It reads ROCKETMQ_ACCESS_KEY, ROCKETMQ_SECRET_KEY and ROCKETMQ_TLS_… from the environment, as the SDK does. An appliance
+    It reads ROCKETMQ_ACCESS_KEY, ROCKETMQ_SECRET_KEY and ROCKETMQ_TLS_… from the environment, as Headrace's Python client does. An appliance
     runs a console of its own (`headrace run`). SIGTERM and SIGINT stop it.
     """
     from headrace.client.settings import ClientConfig  # noqa: PLC0415  only what this command needs

@@ -13,7 +13,7 @@ from appliance.cli.supervisor_client import ask_supervisor
 def command(role: str, data: str, timeout_s: float) -> None:
     """Stop ROLE of a running appliance cleanly and start it again. Returns when it is running.
 
-    With several brokers, ROLE is BROKER/ROLE or a broker name. Restarting a broker also recovers its store.
+    `headrace status` lists the roles. With several brokers, ROLE is BROKER/ROLE or a broker name. Restarting a broker also recovers its store.
     """
     answer = ask_supervisor(data, {"command": "restart", "role": role}, timeout_s)
     print(f"{role} is running" + (f", pid {answer['pid']}" if "pid" in answer else ""))

@@ -35,7 +35,7 @@ from appliance.cli.options import (
 @click.option(
     "--port", type=int, metavar="N", help="Port of the broker; VIP channel: N - 2, HA: N + 1.  [default: 10911]"
 )
-@click.option("--console-port", type=int, metavar="N", help="Port of the console, the web pages.  [default: 8080]")
+@click.option("--console-port", type=int, metavar="N", help="Port of the web console.  [default: 8080]")
 @click.option("--no-console", is_flag=True, help="Do not run the console.")
 @set_option
 def command(
@@ -56,13 +56,14 @@ def command(
     brokers, broker.conf and --set apply to all of them, and --port is the port of the first.
 
     The store is DIR/store, in the layout of RocketMQ's storePathRootDir. A RocketMQ 4.9 store can be moved there and back.
-    Flags override --set, and --set overrides the file.
+    Dedicated options such as --port override --set. --set overrides the configuration files.
 
     Prints "ready in N s" when clients can connect. SIGTERM, SIGINT and `headrace stop` shut it down cleanly: accepted
     messages are made durable first.
 
     Exit codes: 0 stopped cleanly; 1 unclean shutdown (the next start recovers the store); 2 invalid configuration; 3 could not
-    start; 4 a role kept crashing before it was ready; 5 an upgrade replaced the program, and a role had to be restarted.
+    start; 4 a role kept crashing before it was ready; 5 stopped
+    because a role had to be restarted after an upgrade had replaced the program; run it again.
     """
     # What the supervisor needs is imported here, so that --help and mistakes answer at once. It all stays: no collecting.
     gc.disable()

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 @click.command("setup", short_help="Ask five questions and write a configuration.")
-@click.option("--host", metavar="ADDRESS", help="Address to listen on, which clients can reach.  [default: 127.0.0.1]")
+@click.option(
+    "--host", metavar="ADDRESS", help="Address to listen on; clients must be able to reach it.  [default: 127.0.0.1]"
+)
 @click.option("--data", metavar="DIR", help="Data folder.  [default: $HEADRACE_DATA, or ./data]")
 @click.option("--memory", "memory_mb", type=int, metavar="MB", help="Memory of the machine.  [default: detected]")
 @click.option("--tls/--no-tls", default=None, help="Create certificates and offer TLS.  [default: no]")

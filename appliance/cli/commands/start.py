@@ -13,7 +13,7 @@ from appliance.cli.supervisor_client import ask_supervisor
 def command(role: str, data: str, timeout_s: float) -> None:
     """Start a stopped ROLE of a running appliance. Returns when ROLE is running.
 
-    With several brokers, ROLE is BROKER/ROLE or a broker name. To start an appliance, use `headrace run`.
+    `headrace status` lists the roles. With several brokers, ROLE is BROKER/ROLE or a broker name. To start an appliance, use `headrace run`.
     """
     answer = ask_supervisor(data, {"command": "start", "role": role}, timeout_s)
     print(f"{role} is running" + (f", pid {answer['pid']}" if "pid" in answer else ""))

@@ -31,7 +31,7 @@ def command(data: str, as_json: bool) -> None:
     "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, "filter_functions": {NAME: {"calls", "failures", "last_reason", ...}}, ...,
     "held": {"runs", "segments", "kept_bytes"} or null,
     "findings": [{"since", "group", "kind", "about", "what", "members", "queues", "advice", "count"}, ...]}. "held" is set while exports
-    protect segments from deletion. "findings" lists current problems of consumer groups. Fails if no appliance is running on DIR.
+    protect segments from deletion. "findings" lists current problems of consumer groups. Fails if no appliance is running with data folder DIR.
 
     "certificates": [{"path", "not_after", "days_left", "message"}, ...] lists the TLS certificates in use; "message" is empty until 30 days before
     a certificate expires.

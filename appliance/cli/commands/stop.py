@@ -17,7 +17,8 @@ from appliance.errors import ApplianceError
 def command(role: str | None, data: str, timeout_s: float) -> None:
     """Stop ROLE until it is started again. Without ROLE, stop the whole appliance.
 
-    With several brokers, ROLE is BROKER/ROLE or a broker name. Stopping a broker also releases its store.
+    With several brokers, ROLE is BROKER/ROLE or a broker name. Stopping a broker also releases the lock on
+    its store, so that another process can use it. `headrace status` lists the roles.
 
     Roles stop in dependency order. All accepted messages are durable when this command returns. Fails if the
     shutdown was unclean.

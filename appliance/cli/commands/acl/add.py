@@ -37,7 +37,9 @@ _WORD = click.Choice(list(WORDS), case_sensitive=False)
     "--group", "groups", multiple=True, metavar="NAME=PERMISSION", help="Permission on a group. Can be repeated."
 )
 @click.option(
-    "--white-address", metavar="PATTERN", help="Requests of the account from these addresses need no signature."
+    "--white-address",
+    metavar="PATTERN",
+    help="Allow all requests of the account from these addresses, without checking signature or permissions.",
 )
 @files_options
 def command(
@@ -57,7 +59,7 @@ def command(
     """Add ACCOUNT (an access key), or change it. Omitted options keep their values; permissions of a new account default to DENY.
 
     A generated secret key is printed once. --topic and --group replace all permissions that the account has of that kind. A running
-    broker with aclEnable=true uses the change within two seconds. Comments in the file are lost.
+    broker with aclEnable=true applies the change within two seconds. Comments in the file are lost.
 
     PERMISSION is PUB, SUB, PUB|SUB or DENY.
     """

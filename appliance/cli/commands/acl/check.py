@@ -17,7 +17,7 @@ _ACTIONS = {"pub": Permission.PUB, "sub": Permission.SUB, "admin": None}
 @click.argument("account")
 @click.argument("action", type=click.Choice(list(_ACTIONS), case_sensitive=False))
 @click.argument("resource", default="")
-@click.option("--from", "host", metavar="ADDRESS", help="Also check the white lists, for a client at ADDRESS.")
+@click.option("--from", "host", metavar="ADDRESS", help="Also check the whitelists, for a client at ADDRESS.")
 @files_options
 def command(
     account: str,
@@ -35,7 +35,7 @@ def command(
     and configuration; without RESOURCE). The files are read as they are now; no broker needs to be running. Signatures are not
     checked.
 
-    Exit codes: 0 allowed; 1 refused.
+    Exit codes: 0 allowed; 1 denied.
     """
     needed = _ACTIONS[action.lower()]
     if needed is not None and not resource:
@@ -46,5 +46,5 @@ def command(
         loaded = folder_of(data, broker, home, plain_file).load()
     said = explain(loaded.rules, account, resource, needed, None if host is None else peer_address(host))
     place = loaded.places.get(account)
-    print(f"{'allowed' if said.is_allowed else 'refused'}: {said.rule}" + (f" ({place})" if place else ""))
+    print(f"{'allowed' if said.is_allowed else 'denied'}: {said.rule}" + (f" ({place})" if place else ""))
     return exit_code.CLEAN if said.is_allowed else exit_code.FAILED

@@ -17,7 +17,7 @@ _HEAD = ("ACCOUNT", "ADMIN", "TOPICS", "GROUPS", "ADDRESSES", "FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @files_options
 def command(as_json: bool, data: str, broker: str | None, home: str | None, plain_file: str) -> None:
-    """List accounts with their permissions, and the addresses whose requests need no signature. Secret keys are not shown.
+    """List accounts with their permissions, and the addresses whose requests are not checked. Secret keys are not shown.
 
     TOPICS and GROUPS show the default permission, then the entries. With --json: {"globalWhiteRemoteAddresses": [...],
     "accounts": {NAME: {"admin", "defaultTopicPerm", "defaultGroupPerm", "topicPerms", "groupPerms", "whiteRemoteAddress", "file"}}}.
@@ -36,7 +36,7 @@ def command(as_json: bool, data: str, broker: str | None, home: str | None, plai
     else:
         print("no accounts; add one with: headrace acl add ACCOUNT")
     if found.global_white_addrs:
-        print(f"\nrequests without a signature are allowed from: {', '.join(found.global_white_addrs)}")
+        print(f"\nall requests are allowed, without an account, from: {', '.join(found.global_white_addrs)}")
 
 
 def _fields(account: PlainAccessConfig) -> dict[str, object]:

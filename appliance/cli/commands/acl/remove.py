@@ -11,7 +11,7 @@ from broker.access.acl_editor import AclEditor
 @click.argument("account")
 @files_options
 def command(account: str, data: str, broker: str | None, home: str | None, plain_file: str) -> None:
-    """Remove ACCOUNT (an access key). A running broker refuses its requests within two seconds."""
+    """Remove ACCOUNT (an access key). Within two seconds, a running broker starts to refuse its requests."""
     folder = folder_of(data, broker, home, plain_file)
     with errors_as_lines():
         path = AclEditor(folder).remove_account(account)

@@ -2,6 +2,4 @@
 
 from appliance.cli.command_folder import CommandFolder
 
-command = CommandFolder(
-    __name__, name="doctor", help="Check the installed program, and a configuration for security problems."
-)
+command = CommandFolder(__name__, name="doctor", help="Check the installation and a configuration's security.")

@@ -65,7 +65,7 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
     "--small-topics",
     metavar="MIB",
     type=click.IntRange(1, 64),
-    help="With --group-by topic: topics with less log than this per day and export range share files. No topic folders are created; the topic is a column instead.",
+    help="With --group-by topic: a topic gets files of its own only if it has at least this much log per day in the part of the log that a worker exports; smaller topics share files. No topic gets a folder; the topic is a column in the files.",
 )
 @click.option("--table-per-topic", is_flag=True, help="Write one table per topic.")
 @click.option(
@@ -144,7 +144,10 @@ def command(
     reports the first one and exits.
     """
     if not 0 < len(quote(broker_name)) <= _LONGEST_NAME:
-        raise click.BadParameter(f"expected 1 to {_LONGEST_NAME} characters (URL-encoded)", param_hint="--broker")
+        raise click.BadParameter(
+            f"the name has {len(quote(broker_name))} characters after URL encoding; expected 1 to {_LONGEST_NAME}",
+            param_hint="--broker",
+        )
     with exporter_errors():
         from spark_exporter.reading.record_choice import RecordChoice  # noqa: PLC0415
         from spark_exporter.running.export import ExportRequest  # noqa: PLC0415

@@ -25,8 +25,10 @@ from appliance.cli.progress import ProgressLine
 def command(source: str, target: str, broker_name: str) -> int:
     """Decode the log at SOURCE again, read TARGET as a normal reader does, and compare counts and checksums of each range.
 
-    Exit codes: 0 TARGET matches; 1 it differs or has orphaned files (files that belong to no commit), one per line. Ranges
-    that are no longer in the log are only counted.
+    Prints one line for each difference and each orphaned file (a file that belongs to no commit). Ranges that are no longer in
+    the log are only counted.
+
+    Exit codes: 0 TARGET matches; 1 it differs or has orphaned files.
     """
     with exporter_errors(), ProgressLine() as line:
         from spark_exporter.planning.plan import open_source  # noqa: PLC0415

@@ -19,9 +19,9 @@ def command(data: str, broker: str | None, as_json: bool) -> None:
 
     STATE is "in use" (it has a process), "idle" (no consumer has used it recently) or "disabled" (it failed three times within
     a minute). FAILURES counts failures of its process, and messages on which it failed. MEAN is the mean time per message. `put`
-    and `enable` reset a function's statistics. With --json: {NAME: {"calls", "messages", "wanted", "busy_ms", "failures",
-    "failed_messages", "last_reason", "last_failure_ms", "out_of_use", "worker"}}. "wanted" is the number of messages that matched; "out_of_use"
-    is why the function is disabled, or "".
+    and `enable` reset a function's statistics. With --json: {NAME: {"calls", "messages", "matched", "busy_ms", "failures",
+    "failed_messages", "last_reason", "last_failure_ms", "disabled_reason", "worker"}}. "disabled_reason" is empty unless the function is
+    disabled.
     """
     folder = folder_of(data, broker)
     report = read_report(folder.path.parent / REPORT)

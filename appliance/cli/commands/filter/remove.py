@@ -11,7 +11,7 @@ from appliance.cli.options import broker_option, data_option
 @data_option
 @broker_option
 def command(name: str, data: str, broker: str | None) -> None:
-    """Remove the filter function NAME. From then on pulls that use it are refused."""
+    """Remove the filter function NAME. Within two seconds, a running broker starts to refuse pulls that use it."""
     folder = folder_of(data, broker)
     known_function(folder, name)
     folder.remove(name)

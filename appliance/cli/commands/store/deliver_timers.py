@@ -31,7 +31,7 @@ def command(path: str, broker: str | None, broker_conf: str | None, settings: tu
     """Deliver all pending timer messages (TIMER_DELIVER_MS) in the store at PATH now, regardless of their due time.
 
     RocketMQ 4.9 does not support timer messages and would never deliver them, so run this before moving a store to it.
-    Messages with a delay level are not affected; RocketMQ delivers them itself. No appliance may be running on the store. If
+    Messages with a delay level are not affected; RocketMQ delivers them itself. No broker, Headrace or RocketMQ, may be using the store. If
     interrupted, run the command again: no message is delivered twice.
 
     Exit codes: 0 all were delivered; 1 some were not; others as for `headrace run`.

@@ -40,7 +40,8 @@ def command(
     """Print every record of the CommitLog in the store at PATH, or the parts selected by the options.
 
     PATH is RocketMQ's storePathRootDir (DIR/store of an appliance). The store may belong to Headrace or RocketMQ, and may be in
-    use. It is not modified. With --json, keys have RocketMQ's names; short bodies are Base64, long ones a SHA-256 digest.
+    use. It is not modified. With --json, keys have RocketMQ's names; bodies of up to 256 bytes are Base64
+    ("body"), longer ones a SHA-256 digest ("bodySha256").
     """
     chosen = [
         flag

@@ -19,7 +19,7 @@ def command(path: str, broker: str | None, slots: int | None, entries: int | Non
     PATH is RocketMQ's storePathRootDir (DIR/store of an appliance). The store may belong to Headrace or RocketMQ, and may be in
     use. It is not modified. The store of a running appliance is checked up to the offsets that the appliance has published.
 
-    Exit codes: 0 the store is OK; 1 problems were found, one per line.
+    Exit codes: 0 the store is OK; 1 problems were found.
     """
     root = store_root(path, broker)
     # Slow to import, and of no use to --help.

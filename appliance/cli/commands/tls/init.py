@@ -32,7 +32,7 @@ _HOST_NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63
     help="Validity of server and client certificates.",
 )
 def command(folder: str, hosts: tuple[str, ...], client: str, days: int) -> None:
-    """Create a private certificate authority in DIR, and a server and a client certificate that it has issued.
+    """Create a private certificate authority in DIR, and use it to issue a server certificate and a client certificate.
 
     Also writes DIR/tls.properties, which both Headrace and RocketMQ's servers read. All files have mode 0600. Existing files are never
     overwritten: the command fails instead.
