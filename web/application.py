@@ -109,6 +109,8 @@ def make_console(settings: ConsoleSettings) -> Console:
     database = open_database(settings.folder)
     users = Users(database, Passwords(), _now_ms)
     audit = AuditLog(database, _now_ms)
+    for name in users.remove_others(config.console_oidc_issuer):
+        audit.add("", "", "user.delete", name, "done: the user's OpenID provider is no longer configured")
     first_login = FirstLogin(settings.folder, config.url, _now_ms)
     if users.is_empty():
         logger.warning(
@@ -135,7 +137,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *HealthRoutes(sampler, own, settings.cluster.name_server_list).routes(),
         *MetricsRoutes(sampler, settings.folder / "metrics-token").routes(),
         *HistoryRoutes(history).routes(),
-        *OverviewPages(cluster, own, sampler, Disks(cluster, history.read, time.time)).routes(),
+        *OverviewPages(cluster, own, sampler, Disks(cluster, history.read, time.time), alerts.firing).routes(),
         *ChartPages(history.read, time.time).routes(),
         *ClusterPages(cluster, settings.own_servers, log_ends).routes(),
         *AclPages(cluster).routes(),
@@ -160,17 +162,25 @@ def make_console(settings: ConsoleSettings) -> Console:
     proxies = Proxies(parse_networks("consoleTrustedProxies", config.console_trusted_proxies))
     visitors = Visitors(sessions, proxies, base_path, tokens)
     cluster_name = ";".join(settings.cluster.name_server_list)
-    pages = PageRenderer(Templates(base_path), visitors, menu, base_path, cluster_name)
-    login = LoginPages(pages, users, audit, limits, first_login)
-    app = _make_app()
+    pages = PageRenderer(Templates(base_path), visitors, menu, base_path, cluster_name, lambda: alerts.firing_count)
+    closes = [resend_book.close, alert_book.close, history.close, database.close]
+    login = LoginPages(pages, users, audit, limits, first_login, config.oidc_name)
     routes: list[Route] = [*static_files(), *login.routes(), *declared]
+    if config.console_oidc_issuer:
+        # OpenSSL is loaded only where a provider is configured.
+        from web.accounts.oidc.attempts import Attempts  # noqa: PLC0415
+        from web.accounts.oidc.provider import OidcProvider  # noqa: PLC0415
+        from web.serving.oidc_pages import OidcPages  # noqa: PLC0415
+
+        provider = OidcProvider(config)
+        closes.insert(0, provider.close)
+        routes += OidcPages(login, visitors, provider, users, audit, limits, Attempts(_now_ms)).routes()
+    app = _make_app()
     dispatcher = Dispatcher(app, routes, pages, audit, cluster.forget)
 
     def close() -> None:
-        resend_book.close()
-        alert_book.close()
-        history.close()
-        database.close()
+        for close_one in closes:
+            close_one()
 
     return Console(app, cluster, [recorder.run, alerts.run, resends.run], dispatcher.finish_changes, routes, close)
 

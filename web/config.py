@@ -1,15 +1,20 @@
 """The console's options: keys of `appliance.toml`, and flags of `headrace console`; and what an appliance says of its servers' options."""
 
 import enum
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-from headrace.model.address_list import parse_networks
+from headrace.model.address_list import parse_address, parse_networks
 from headrace.model.host import format_host
 from headrace.model.option import option
 
 _BASE_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
+_CLIENT_ID = re.compile(r"[\x20-\x7e]{1,255}")
+_SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]{1,1000}")
+_LONGEST_URL = 1_000
 
 
 @dataclass(frozen=True)
@@ -37,11 +42,41 @@ class ConsoleConfig:
         secret=True,
     )
 
+    console_oidc_issuer: str = option(
+        "",
+        help="Issuer URL of an OpenID provider, exactly as in its discovery document; users may then log in there. https, or http on loopback. Empty: local accounts only.",
+    )
+    console_oidc_name: str = option("", help="Name of the provider on the login page; empty: the host of the issuer.")
+    console_oidc_client_id: str = option("", help="Client id of the console at the provider.")
+    console_oidc_client_secret_file: str = option(
+        "",
+        help="File with the client secret, an absolute path. Nobody but the appliance's user should be able to read it. Empty: a public client, with PKCE only.",
+    )
+    console_oidc_scopes: str = option(
+        "openid profile email", help="Scopes that are requested, separated by spaces; openid is one of them."
+    )
+    console_oidc_role_claim: str = option(
+        "groups",
+        help="Claim of the ID token that determines the role: a string or a list of strings. `a.b` is the claim b within a, unless there is a claim `a.b`.",
+    )
+    console_oidc_viewers: str = option(
+        "", help="Values of that claim, separated by semicolons, that give the role viewer."
+    )
+    console_oidc_operators: str = option("", help="Values that give the role operator.")
+    console_oidc_admins: str = option(
+        "", help="Values that give the role admin. The highest role counts; users without any are refused."
+    )
+
     @property
     def url(self) -> str:
         """Its address for a browser on this machine; behind a proxy it is another."""
         host = "127.0.0.1" if self.console_host in {"", "0.0.0.0", "::"} else self.console_host
         return f"http://{format_host((host, self.console_port))}{self.console_base_path}/"
+
+    @property
+    def oidc_name(self) -> str:
+        """The OpenID provider's name for users; empty without a provider."""
+        return self.console_oidc_issuer and (self.console_oidc_name or urlsplit(self.console_oidc_issuer).netloc)
 
     def __post_init__(self) -> None:
         """Raises ValueError, which names the key, for an invalid value."""
@@ -54,6 +89,57 @@ class ConsoleConfig:
         parse_networks("consoleTrustedProxies", self.console_trusted_proxies)
         if bool(self.console_access_key) != bool(self.console_secret_key):
             raise ValueError("consoleAccessKey and consoleSecretKey must be set together")
+        if self.console_oidc_issuer:
+            self._check_oidc()
+
+    def _check_oidc(self) -> None:
+        if not is_provider_url(self.console_oidc_issuer) or "?" in self.console_oidc_issuer:
+            raise ValueError(
+                f"consoleOidcIssuer={self.console_oidc_issuer}: expected an https URL without query and user, or an http URL of this machine"
+            )
+        if not _CLIENT_ID.fullmatch(self.console_oidc_client_id):
+            raise ValueError(
+                "consoleOidcIssuer requires consoleOidcClientId, the id with which the console is registered at the provider"
+            )
+        if "openid" not in self.console_oidc_scopes.split() or not _SCOPES.fullmatch(self.console_oidc_scopes):
+            raise ValueError(
+                f"consoleOidcScopes={self.console_oidc_scopes}: expected scopes separated by spaces, with openid"
+            )
+        if self.console_oidc_client_secret_file and not os.path.isabs(self.console_oidc_client_secret_file):
+            raise ValueError(
+                f"consoleOidcClientSecretFile={self.console_oidc_client_secret_file}: expected an absolute path"
+            )
+        if not self.console_oidc_role_claim:
+            raise ValueError("consoleOidcIssuer requires consoleOidcRoleClaim, the claim that determines the role")
+        if not any(
+            map(split_values, (self.console_oidc_viewers, self.console_oidc_operators, self.console_oidc_admins))
+        ):
+            raise ValueError(
+                "consoleOidcIssuer requires consoleOidcViewers, consoleOidcOperators or consoleOidcAdmins: without them nobody could log in"
+            )
+
+
+def split_values(text: str) -> list[str]:
+    """The values in an option that has several, separated by semicolons: names of groups may contain commas and spaces."""
+    return [value for value in map(str.strip, text.split(";")) if value]
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether the host of a URL is this machine."""
+    address = parse_address(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def is_provider_url(url: str) -> bool:
+    """Whether the console may connect to this URL of an OpenID provider: https, or http on this machine; without user and fragment."""
+    try:
+        parts = urlsplit(url)
+        host, is_valid = parts.hostname or "", (parts.port or 1) > 0
+    except ValueError:
+        return False
+    is_plain = url.isascii() and url.isprintable() and not set(url) & set(' "<>\\^`{|}#') and len(url) <= _LONGEST_URL
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback_host(host))
+    return is_plain and is_safe and is_valid and bool(host) and "@" not in parts.netloc
 
 
 class OptionOrigin(enum.Enum):

@@ -10,7 +10,8 @@
         ├── Invalid        the request is invalid (400)
         ├── NotLoggedIn    nobody is logged in (401)
         ├── Refused        the user may not do this (403)
-        └── TooOften       too many attempts (429)
+        ├── TooOften       too many attempts (429)
+        └── ProviderFailed the OpenID provider cannot be reached, or its answer cannot be used (502)
 """
 
 # ruff: noqa: N818  (names say what is wrong)
@@ -47,16 +48,27 @@ class DatabaseUnusable(ConsoleError):
 
 
 class QueryFailed(ConsoleError):
-    """A query or a change failed. The text is the cause, `advice` what to do about it; both are shown to the user."""
+    """A query or a change failed. The text is the cause, `advice` what to do about it; both are shown to the user.
+
+    Both are keys of the translations, with `values` for their `{names}`: `QueryFailed("the topic {topic} does not exist", topic=topic)`.
+    Without values they are taken as they are: the text of another error may contain braces.
+    """
 
     status: ClassVar[int] = 502
 
-    def __init__(self, cause: str, advice: str = "", *, before: Any = None, after: Any = None) -> None:
+    def __init__(
+        self, cause: str, advice: str = "", /, *, before: Any = None, after: Any = None, **values: Any
+    ) -> None:
         """`before` and `after`: for the audit log, what a change that failed had found and had done until then."""
-        super().__init__(cause)
-        self.advice = advice
+        super().__init__(cause.format(**values) if values else cause)
+        self.cause_key, self.advice_key, self.values = cause, advice, values
         self.before = before
         self.after = after
+
+    @property
+    def advice(self) -> str:
+        """What to do about it, in English."""
+        return self.advice_key.format(**self.values) if self.values else self.advice_key
 
 
 class NotFound(QueryFailed):
@@ -87,3 +99,9 @@ class Refused(QueryFailed):
     """The user's role does not permit the request."""
 
     status = 403
+
+
+class ProviderFailed(QueryFailed):
+    """The OpenID provider cannot be reached, or its answer cannot be used. Local accounts still work."""
+
+    status = 502

@@ -38,6 +38,13 @@ CREATE TABLE tokens (
     access INTEGER NOT NULL, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL
 ) STRICT;
 """,
+    # Users of an OpenID provider: issuer and subject identify them. Both are empty for local users.
+    """
+ALTER TABLE users ADD COLUMN issuer TEXT NOT NULL DEFAULT '';
+ALTER TABLE users ADD COLUMN subject TEXT NOT NULL DEFAULT '';
+ALTER TABLE users ADD COLUMN display_name TEXT NOT NULL DEFAULT '';
+CREATE UNIQUE INDEX users_subject ON users (issuer, subject) WHERE issuer != '';
+""",
 )
 """What each version adds to the one before."""
 _VERSION: Final = len(_SCHEMAS)

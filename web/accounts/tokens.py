@@ -45,13 +45,18 @@ class Tokens:
     def create(self, user: str, name: str, access: Access, days: int) -> str:
         """Creates a token that is valid for some days; returns it, and stores only its hash. Raises Invalid."""
         if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-            raise Invalid(f"the token name must have 1 to {_LONGEST_NAME} printable characters")
+            raise Invalid("the token name must have 1 to {most} printable characters", most=_LONGEST_NAME)
         if not 1 <= days <= MOST_DAYS:
-            raise Invalid(f"days={days}: expected a number from 1 to {MOST_DAYS}")
+            raise Invalid("days={days}: expected a number from 1 to {most}", days=days, most=MOST_DAYS)
         now_ms = self._now_ms()
         self._database.execute("DELETE FROM tokens WHERE expires_ms <= ?", (now_ms,))
         if sum(token.user == user for token in self.list()) >= MOST_OF_USER:
-            raise Invalid(f"{user} already has {MOST_OF_USER} tokens", "Revoke a token that is no longer used.")
+            raise Invalid(
+                "{user} already has {most} tokens",
+                "Revoke a token that is no longer used.",
+                user=user,
+                most=MOST_OF_USER,
+            )
         secret = PREFIX + secrets.token_urlsafe(32)
         self._database.execute(
             "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, 0)",

@@ -1,5 +1,6 @@
 """Users: who may log in, and as what."""
 
+import itertools
 import re
 import sqlite3
 from collections.abc import Callable
@@ -8,10 +9,14 @@ from typing import Final
 
 from web.accounts.common_passwords import is_common
 from web.accounts.login_limits import LONGEST_NAME
+from web.accounts.oidc.identity import Identity
 from web.accounts.passwords import LONGEST, SHORTEST, Passwords
 from web.errors import Invalid, NotFound
 from web.routes import Access
 
+IDENTITY_PREFIX: Final = "oidc:"
+"""Before the names of users of a provider: no local user can have such a name."""
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._@-]")
 _NAME: Final = re.compile(rf"[A-Za-z0-9._@-]{{1,{LONGEST_NAME}}}")
 
 
@@ -23,10 +28,21 @@ class User:
     access: Access
     created_ms: int
     last_login_ms: int
+    issuer: str = ""
+    """The OpenID provider of the user; empty: a local user, who has a password here."""
+    subject: str = ""
+    """Who it is at the provider."""
+    display_name: str = ""
+    """The user's name at the provider."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the user has a password here."""
+        return not self.issuer
 
 
 class Users:
-    """The users in the database. At least one of them is an administrator once there is one."""
+    """The users in the database. At least one local user is an administrator once there is one, so that no provider can lock everybody out."""
 
     def __init__(self, database: sqlite3.Connection, passwords: Passwords, now_ms: Callable[[], int]) -> None:
         self._database = database
@@ -35,12 +51,14 @@ class Users:
 
     def list(self) -> list[User]:
         """All users, by name."""
-        rows = self._database.execute("SELECT name, access, created_ms, last_login_ms FROM users ORDER BY name")
-        return [User(name, Access(access), created, seen) for name, access, created, seen in rows]
+        rows = self._database.execute(
+            "SELECT name, access, created_ms, last_login_ms, issuer, subject, display_name FROM users ORDER BY name"
+        )
+        return [User(name, Access(access), *others) for name, access, *others in rows]
 
     def is_empty(self) -> bool:
-        """Whether there is no user yet."""
-        return self._database.execute("SELECT 1 FROM users LIMIT 1").fetchone() is None
+        """Whether there is no local user yet."""
+        return self._database.execute("SELECT 1 FROM users WHERE issuer = '' LIMIT 1").fetchone() is None
 
     def find(self, name: str) -> User | None:
         """The user of that name."""
@@ -50,22 +68,24 @@ class Users:
         """Adds a user. Raises Invalid."""
         if not _NAME.fullmatch(name):
             raise Invalid(
-                f"the user name {name[:80]!r} is invalid",
+                "the user name {name} is invalid",
                 "Use 1 to 64 letters, digits, dots, hyphens, underscores and at signs.",
+                name=repr(name[:80]),
             )
         check_password(password, name)
         stored = await self._passwords.hash(password)
         try:
             self._database.execute(
-                "INSERT INTO users VALUES (?, ?, ?, ?, 0)", (name, int(access), stored, self._now_ms())
+                "INSERT INTO users (name, access, password, created_ms, last_login_ms) VALUES (?, ?, ?, ?, 0)",
+                (name, int(access), stored, self._now_ms()),
             )
         except sqlite3.IntegrityError:
-            raise Invalid(f"the user {name} already exists") from None
+            raise Invalid("the user {name} already exists", name=name) from None
         return User(name, access, self._now_ms(), 0)
 
     async def log_in(self, name: str, password: str) -> User | None:
         """The user if the password is right. A hash with weak parameters is replaced."""
-        row = self._database.execute("SELECT password FROM users WHERE name = ?", (name,)).fetchone()
+        row = self._database.execute("SELECT password FROM users WHERE name = ? AND issuer = ''", (name,)).fetchone()
         stored = None if row is None else str(row[0])
         if len(password) > LONGEST or not await self._passwords.is_right(stored, password) or stored is None:
             return None
@@ -77,14 +97,58 @@ class Users:
         # The password may have been changed, or the user removed, while the old one was checked.
         return self.find(name) if done.rowcount else None
 
+    def log_in_identity(self, identity: Identity) -> User:
+        """The user of a provider, who is added at the first login; name and role are those that the provider gives now."""
+        now_ms, access = self._now_ms(), int(identity.access)
+        known = self.find_identity(identity)
+        if known is None:
+            name = self._free_name(identity.login)
+            self._database.execute(
+                "INSERT INTO users (name, access, password, created_ms, last_login_ms, issuer, subject, display_name)"
+                " VALUES (?, ?, '', ?, ?, ?, ?, ?)",
+                (name, access, now_ms, now_ms, identity.issuer, identity.subject, identity.display_name),
+            )
+        else:
+            name = known.name
+            self._database.execute(
+                "UPDATE users SET access = ?, last_login_ms = ?, display_name = ? WHERE name = ?",
+                (access, now_ms, identity.display_name, name),
+            )
+        user = self.find(name)
+        assert user is not None  # this process is the only writer
+        return user
+
+    def find_identity(self, identity: Identity) -> User | None:
+        """The user of a provider, whatever its name here."""
+        who = (identity.issuer, identity.subject)
+        return next((user for user in self.list() if (user.issuer, user.subject) == who), None)
+
+    def remove_others(self, issuer: str) -> tuple[str, ...]:
+        """Removes the users of providers other than `issuer` with their sessions and tokens; returns their names."""
+        names = tuple(user.name for user in self.list() if not user.is_local and user.issuer != issuer)
+        self._database.executemany("DELETE FROM users WHERE name = ?", [(name,) for name in names])
+        return names
+
     async def set_password(self, name: str, password: str) -> None:
         """Changes a password. Raises Invalid, NotFound."""
+        if not self._may_be_local(name):
+            raise Invalid(
+                "{name} logs in with OpenID Connect and has no password here",
+                "Change the user at the OpenID provider.",
+                name=name,
+            )
         check_password(password, name)
         stored = await self._passwords.hash(password)
         self._require(self._database.execute("UPDATE users SET password = ? WHERE name = ?", (stored, name)), name)
 
     def set_access(self, name: str, access: Access) -> None:
-        """Changes what a user may do. Raises Invalid for the last administrator, NotFound."""
+        """Changes what a user may do. Raises Invalid for the last administrator and for users of a provider, NotFound."""
+        if not self._may_be_local(name):
+            raise Invalid(
+                "the role of {name} comes from the OpenID provider",
+                "Change the user at the OpenID provider.",
+                name=name,
+            )
         if access < Access.ADMIN:
             self._keep_an_administrator(name)
         self._require(self._database.execute("UPDATE users SET access = ? WHERE name = ?", (int(access), name)), name)
@@ -95,23 +159,43 @@ class Users:
         self._require(self._database.execute("DELETE FROM users WHERE name = ?", (name,)), name)
 
     def _keep_an_administrator(self, name: str) -> None:
-        if [user.name for user in self.list() if user.access is Access.ADMIN] == [name]:
-            raise Invalid(f"{name} is the last administrator", "Make another user an administrator first.")
+        if [user.name for user in self.list() if user.is_local and user.access is Access.ADMIN] == [name]:
+            raise Invalid(
+                "{name} is the last administrator with a password",
+                "Make another user an administrator first.",
+                name=name,
+            )
+
+    def _may_be_local(self, name: str) -> bool:
+        """Whether no user of a provider has that name."""
+        user = self.find(name)
+        return user is None or user.is_local
+
+    def _free_name(self, login: str) -> str:
+        """A name that no local user can have, and no other user has."""
+        plain = _NOT_IN_NAMES.sub("_", login)[:LONGEST_NAME]
+        taken = {user.name for user in self.list()}
+        names = (f"{IDENTITY_PREFIX}{plain}{f'-{number}' if number > 1 else ''}" for number in itertools.count(1))
+        return next(name for name in names if name not in taken)
 
     @staticmethod
     def _require(done: sqlite3.Cursor, name: str) -> None:
         if done.rowcount == 0:
-            raise NotFound(f"the user {name[:80]} does not exist")
+            raise NotFound("the user {name} does not exist", name=name[:80])
 
 
 def check_password(password: str, user: str) -> None:
     """Raises Invalid for a password that is too short, too long, or common."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise Invalid(
-            f"the password has {len(password)} characters", f"Choose one with {SHORTEST} to {LONGEST} characters."
+            "the password has {count} characters",
+            "Choose one with {shortest} to {longest} characters.",
+            count=len(password),
+            shortest=SHORTEST,
+            longest=LONGEST,
         )
     if is_common(password, user):
         raise Invalid(
-            "the password is among those that are guessed first",
+            "the password is too common",
             "Choose several unrelated words, or let a password manager make one.",
         )

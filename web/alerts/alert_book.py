@@ -44,7 +44,7 @@ class AlertBook:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
             self._connection = _open(str(path))
         except (OSError, sqlite3.Error) as error:
-            logger.error("alerts kept in memory only, lost at the next start path=%s error=%r", path, str(error))
+            logger.error("alerts kept in memory only, will be lost on restart path=%s error=%r", path, str(error))
             self._connection = _open(":memory:")
 
     def close(self) -> None:

@@ -64,6 +64,11 @@ class AlertService:
         """The channels besides `log`. They contain secrets: do not show them."""
         return self._channels
 
+    @property
+    def firing_count(self) -> int:
+        """How many alerts have begun and not ended."""
+        return len(self._evaluator.firing)
+
     def firing(self) -> list[AlertEvent]:
         """The alerts that have begun and not ended."""
         return self._book.firing()
@@ -84,18 +89,19 @@ class AlertService:
         """Replaces all channels. Raises Invalid."""
         names = [channel.name for channel in channels]
         if len(set(names)) < len(names) or LOG in names or not all(0 < len(name) <= 80 for name in names):
-            raise Invalid(f"a channel name must be unique, have 1 to 80 characters and differ from {LOG!r}")
+            raise Invalid("a channel name must be unique, have 1 to 80 characters and differ from {log}", log=repr(LOG))
         if len(channels) > _MOST_CHANNELS:
-            raise Invalid(f"too many channels: {len(channels)}; the maximum is {_MOST_CHANNELS}")
+            raise Invalid("too many channels: {count}; the maximum is {most}", count=len(channels), most=_MOST_CHANNELS)
         for channel in channels:
             problem = channel.problem()
             if problem is not None:
-                raise Invalid(f"channel {channel.name!r}: {problem}")
+                raise Invalid("channel {name}: {problem}", name=repr(channel.name), problem=problem)
         used = {name for rule in self._rules for name in rule.channels} - {LOG}
         if used - set(names):
             raise Invalid(
-                f"rules still use the channel {', '.join(sorted(used - set(names)))}",
+                "rules still use the channel {channels}",
                 "Remove the channel from all rules first.",
+                channels=", ".join(sorted(used - set(names))),
             )
         self._book.store_channels(channels)
         self._channels = tuple(channels)
@@ -110,7 +116,9 @@ class AlertService:
             return
         channel = next((one for one in self._channels if one.name == name), None)
         if channel is None:
-            raise NotFound(f"the channel {name[:80]!r} does not exist", "Choose one from the list of channels.")
+            raise NotFound(
+                "the channel {name} does not exist", "Choose one from the list of channels.", name=repr(name[:80])
+            )
         await self._send(channel, [event])
 
     # ---- evaluating

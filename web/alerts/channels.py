@@ -1,21 +1,18 @@
 """Channels: how people learn of alerts. Sending blocks, for at most about DEADLINE_S: call it in a thread."""
 
-import contextlib
 import http.client
 import logging
 import smtplib
-import socket
 import ssl
-import threading
-from collections.abc import Callable, Iterator
 from email.message import EmailMessage
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
-from headrace.model.address_list import parse_address
 from web.alerts.evaluator import AlertEvent
+from web.config import is_loopback_host
+from web.deadline import deadline
 
 TIMEOUT_S: Final = 10.0
 """To connect, and for each read."""
@@ -32,7 +29,7 @@ class NotDelivered(Exception):  # noqa: N818  an outcome
 
 
 class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=True):
-    """POSTs `{"events": [{"time_s", "rule", "subject", "firing", "value", "text"}, …]}`. `token` is sent as a bearer token."""
+    """POSTs `{"events": [{"time_s", "rule", "subject", "firing", "value", "text", "what", "threshold", "reason"}, …]}`. `token` is sent as a bearer token."""
 
     name: str
     url: str
@@ -47,7 +44,7 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
             is_valid = False
         if not (is_valid and self.url.isascii() and self.url.isprintable()):
             return "expected a URL that begins with http:// or https://"
-        if self.token and parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        if self.token and parts.scheme == "http" and not is_loopback_host(parts.hostname or ""):
             return "a token requires https, or a URL of this machine"
         return None
 
@@ -56,14 +53,14 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
         parts = urlsplit(self.url)
         assert parts.hostname is not None
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_S)
+        connection = kind(parts.hostname, parts.port or kind.default_port, timeout=TIMEOUT_S)
         headers = {"Content-Type": "application/json", "User-Agent": "headrace-console"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         try:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.connect()
-            with _deadline(lambda: connection.sock):
+            with deadline(DEADLINE_S, lambda: connection.sock):
                 connection.request("POST", path, msgspec.json.encode({"events": events}), headers)
                 with connection.getresponse() as answer:
                     status = answer.status
@@ -112,7 +109,7 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
                 smtplib.SMTP_SSL(self.host, self.port, timeout=TIMEOUT_S, context=context)
                 if self.security == "tls"
                 else smtplib.SMTP(self.host, self.port, timeout=TIMEOUT_S) as server,
-                _deadline(lambda: server.sock),
+                deadline(DEADLINE_S, lambda: server.sock),
             ):
                 if self.security == "starttls":
                     server.starttls(context=context)
@@ -139,27 +136,3 @@ def _is_address(text: str) -> bool:
 
 def _one_line(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)[:200]
-
-
-def _is_loopback(host: str) -> bool:
-    address = parse_address(host)
-    return host == "localhost" if address is None else address.is_loopback
-
-
-@contextlib.contextmanager
-def _deadline(connected: Callable[[], socket.socket | None]) -> Iterator[None]:
-    """Closes the connection after DEADLINE_S, which ends whatever waits for it. TLS may replace the socket meanwhile."""
-
-    def cut() -> None:
-        found = connected()
-        if found is not None:
-            with contextlib.suppress(OSError):
-                found.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(DEADLINE_S, cut)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from web.alerts.observations import Observed
-from web.alerts.rules import Rule
+from web.alerts.rules import Rule, What
 
 CLEAR_S: Final = 60.0
 GONE_S: Final = 3_600.0
@@ -29,6 +29,11 @@ class AlertEvent(msgspec.Struct, frozen=True):
     firing: bool
     value: float
     text: str
+    """For logs and messages; pages say the same in the reader's language."""
+    what: What | None = None
+    threshold: float = 0.0
+    reason: str = ""
+    """Why it ended, if not because of the value."""
 
 
 @dataclass(slots=True)
@@ -93,12 +98,11 @@ class Evaluator:
             del self._states[rule, subject]
             if state.is_firing:
                 reason = "the rule was removed or disabled" if rule not in rules else "it has not been seen for an hour"
-                yield AlertEvent(
-                    now_s, rule, subject, firing=False, value=0.0, text=f"{rule}: {subject} resolved, {reason}"
-                )
+                text = f"{rule}: {subject} resolved, {reason}"
+                yield AlertEvent(now_s, rule, subject, firing=False, value=0.0, text=text, reason=reason)
 
 
 def _event(now_s: float, rule: Rule, subject: str, value: float, *, firing: bool) -> AlertEvent:
     state = "is" if firing else "resolved:"
     text = f"{rule.name}: {subject} {state} {rule.what.value}={value:g} threshold={rule.threshold:g}"
-    return AlertEvent(now_s, rule.name, subject, firing, value, text)
+    return AlertEvent(now_s, rule.name, subject, firing, value, text, rule.what, rule.threshold)

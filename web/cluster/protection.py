@@ -15,10 +15,10 @@ def is_system_group(group: str) -> bool:
 def check_group(group: str) -> None:
     """Raises Invalid for a system group."""
     if is_system_group(group):
-        raise Invalid(f"the group {group} is a system group and cannot be changed here", _ADVICE)
+        raise Invalid("the group {group} is a system group and cannot be changed here", _ADVICE, group=group)
 
 
 def check_topic(topic: str, system: frozenset[str]) -> None:
     """Raises Invalid for a system topic. `system` are the names that brokers report as their own."""
     if topic_kind(topic, system) == SYSTEM:
-        raise Invalid(f"the topic {topic} is a system topic and cannot be changed here", _ADVICE)
+        raise Invalid("the topic {topic} is a system topic and cannot be changed here", _ADVICE, topic=topic)

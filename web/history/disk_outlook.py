@@ -33,4 +33,8 @@ def disk_outlook(broker: BrokerSample, config: Mapping[str, str], read: ReadChar
     earliest_ms = broker.number("earliestMessageTimeStamp") or 0
     age_s = max(now_s - earliest_ms / 1000, 0.0) if earliest_ms > 0 else 0.0
     total, free = sizes
+    ratio = broker.number("commitLogDiskRatio")
+    if ratio is not None and 0 <= ratio < 1:
+        # The ratio that the broker compares with its limits leaves out what the file system reserves: the size follows from it.
+        total = round(free / (1 - ratio))
     return forecast(DiskFacts(total, free, round(end - max(first, 0)), age_s, int(hours) * 3600.0, max(known)))

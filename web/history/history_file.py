@@ -32,6 +32,8 @@ MOST_NAMES_READ: Final = 64  # limit: series of one chart
 _DAY_S: Final = 86_400
 _FORGET_AFTER_S: Final = TIERS[-1].span_s + _DAY_S
 _FLOAT_BYTES: Final = 4
+_LATE_S: Final = 2 * TIERS[0].step_s
+"""A point that is not stored so long after its time is a gap."""
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS series (slot INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, since INTEGER NOT NULL, seen INTEGER NOT NULL);
@@ -100,11 +102,15 @@ class HistoryFile:
                 raise
 
     def read(self, names: Sequence[str], begin_s: float, end_s: float, now_s: float) -> Chart:
-        """Points of series from `begin_s` to `end_s`, in the finest resolution that reaches back so far. Unknown series are gaps."""
+        """Points of series from `begin_s` to `end_s`, in the finest resolution that reaches back so far. Unknown series are gaps.
+
+        The last point is the newest one that is complete.
+        """
         index = tier_for(begin_s, now_s)
         tier = TIERS[index]
         first = tier.bucket(max(begin_s, now_s - tier.span_s))
-        times = list(range(first, tier.bucket(min(end_s, now_s)) + 1, tier.step_s))
+        last = min(tier.bucket(min(end_s, now_s)), self._newest(index, now_s))
+        times = list(range(first, last + 1, tier.step_s))
         series = {name: self._column(name, index, tier, times) for name in names[:MOST_NAMES_READ]}
         return Chart(tier.step_s, times, series)
 
@@ -170,6 +176,14 @@ class HistoryFile:
 
     # ---- reading
 
+    def _newest(self, index: int, now_s: float) -> int:
+        """The newest point of a tier that can have a value: one that is not complete yet, or not stored yet, is no gap."""
+        tier = TIERS[index]
+        with self._turn:
+            (stored,) = self._connection.execute("SELECT max(at) FROM points WHERE tier = ?", (index,)).fetchone()
+        late = tier.bucket(now_s - _LATE_S)
+        return max(stored or 0, late if index == 0 else late - tier.step_s)
+
     def _column(self, name: str, index: int, tier: Tier, times: Sequence[int]) -> list[float | None]:
         found: dict[int, float | None] = {}
         with self._turn:
@@ -191,7 +205,7 @@ def open_history(path: Path) -> HistoryFile:
     try:
         return HistoryFile(path)
     except (OSError, sqlite3.Error) as error:
-        logger.error("history kept in memory only, lost at the next start path=%s error=%r", path, str(error))
+        logger.error("history kept in memory only, will be lost on restart path=%s error=%r", path, str(error))
         return HistoryFile(None)
 
 

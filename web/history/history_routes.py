@@ -39,10 +39,16 @@ class HistoryRoutes:
     async def _chart(self, _request: Request, visit: Visit) -> HTTPResponse:
         names = [name for name in visit.arguments.get("series", "").split(",") if name]
         if not 0 < len(names) <= MOST_NAMES_READ:
-            raise Invalid(f"series: expected 1 to {MOST_NAMES_READ} names separated by commas, got {len(names)}")
+            raise Invalid(
+                "series: expected 1 to {most} names separated by commas, got {count}",
+                most=MOST_NAMES_READ,
+                count=len(names),
+            )
         text = visit.arguments.get("seconds", str(TIERS[0].span_s))
         if not (text.isascii() and text.isdecimal() and 0 < len(text) < 9 and 0 < int(text) <= MOST_SECONDS):
-            raise Invalid(f"seconds={text[:40]!r}: expected a whole number from 1 to {MOST_SECONDS}")
+            raise Invalid(
+                "seconds={text}: expected a whole number from 1 to {most}", text=repr(text[:40]), most=MOST_SECONDS
+            )
         now_s = time.time()
         chart = await asyncio.to_thread(self._file.read, names, now_s - int(text), now_s, now_s)
         return _json({"step": chart.step_s, "times": chart.times, "series": chart.series})

@@ -1,7 +1,7 @@
 """One chart with its figures as a table, for a closer look, for screen readers and for spreadsheets."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -10,10 +10,31 @@ from web.errors import Invalid
 from web.history.disk_outlook import ReadChart
 from web.history.history_file import MOST_NAMES_READ
 from web.pages.charts import BYTES, DURATION, NUMBER, RANGE_ARGUMENT, RATE, SHARE, Chart, Line, charts_of
+from web.paths import path_of
 from web.routes import Query, Route, View, Visit
 from web.tables.table import Column, Kind, Table
 
-_UNITS: Final = (NUMBER, RATE, BYTES, DURATION, SHARE)
+_KINDS: Final = {
+    NUMBER: Kind.NUMBER,
+    RATE: Kind.RATE,
+    BYTES: Kind.BYTES,
+    DURATION: Kind.DURATION,
+    SHARE: Kind.SHARE,
+}
+"""How the table shows values of a unit."""
+_TITLES: Final = {
+    "in": "Messages per second",
+    "out": "Messages per second",
+    "lag": "Messages not consumed",
+    "time": "Time lag",
+    "dead": "Dead letters",
+    "disk": "Disk used",
+    "p99": "99th percentile of store latency",
+    "behind": "Bytes that slaves have not copied",
+}
+"""By what a series counts: the part of its name between the first dot and the slash."""
+_LABELS: Final = {"in": "Received", "out": "Delivered"}
+_PAGES: Final = {"topic": "topics", "group": "groups"}
 
 
 class PointRow(msgspec.Struct, frozen=True):
@@ -24,11 +45,12 @@ class PointRow(msgspec.Struct, frozen=True):
     value: float | None
 
 
-_COLUMNS: Final[tuple[Column[PointRow], ...]] = (
-    Column("at", "Time", Kind.TIME),
-    Column("series", "Series"),
-    Column("value", "Value", Kind.RATE),
-)
+def _columns(unit: str) -> tuple[Column[PointRow], ...]:
+    return (
+        Column("at", "Time", Kind.TIME),
+        Column("series", "Series"),
+        Column("value", "Value", _KINDS[unit]),
+    )
 
 
 class ChartPages:
@@ -48,7 +70,7 @@ class ChartPages:
                 section="Dashboard",
                 arguments={
                     "series": "Names of recorded series, separated by commas; /history/names lists them.",
-                    "unit": f"How values are shown: {', '.join(_UNITS)}.",
+                    "unit": f"How values are shown: {', '.join(_KINDS)}.",
                     **RANGE_ARGUMENT,
                 },
             )
@@ -58,11 +80,16 @@ class ChartPages:
         """The series that the address names, separated by commas."""
         names = [name for name in visit.arguments.get("series", "").split(",") if name]
         if not 0 < len(names) <= MOST_NAMES_READ:
-            raise Invalid(f"series: expected 1 to {MOST_NAMES_READ} names separated by commas, got {len(names)}")
+            raise Invalid(
+                "series: expected 1 to {most} names separated by commas, got {count}",
+                most=MOST_NAMES_READ,
+                count=len(names),
+            )
         unit = visit.arguments.get("unit", NUMBER)
-        if unit not in _UNITS:
-            raise Invalid(f"unit={unit[:80]!r} is not one of {', '.join(_UNITS)}")
-        charts = charts_of(visit, Chart("Chart", unit, tuple(Line(name, name, is_name=True) for name in names)))
+        if unit not in _KINDS:
+            raise Invalid("unit={unit} is not one of {choices}", unit=repr(unit[:80]), choices=", ".join(_KINDS))
+        title, subject = _title(names), _subject(names)
+        charts = charts_of(visit, Chart(title, unit, tuple(_line(name, subject) for name in names)))
         now_s = self._now_s()
         found = await asyncio.to_thread(self._read_chart, names, now_s - charts.seconds, now_s, now_s)
         rows = [
@@ -74,9 +101,44 @@ class ChartPages:
             "points",
             PointRow,
             rows,
-            _COLUMNS,
+            _columns(unit),
             search=("series",),
             sort="-at",
             empty="There is no data for this period yet.",
         )
-        return View("Chart", "chart.html", {"charts": charts, "step": found.step_s}, [table])
+        data = {"charts": charts, "step": found.step_s, "page": _page(names)}
+        return View(title, "chart.html", data, [table], subject)
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """Of `topic.in/Orders`: topic, in, Orders."""
+    counted, _, subject = name.partition("/")
+    whose, _, what = counted.partition(".")
+    return whose, what, subject
+
+
+def _title(names: Sequence[str]) -> str:
+    """What all series count, English; "Chart" if they count different things."""
+    titles = {_TITLES.get(_parts(name)[1], "Chart") for name in names}
+    return titles.pop() if len(titles) == 1 else "Chart"
+
+
+def _subject(names: Sequence[str]) -> str:
+    """The topic, group or broker of all series; empty if they have different ones or none."""
+    subjects = {_parts(name)[2] for name in names}
+    return subjects.pop() if len(subjects) == 1 else ""
+
+
+def _line(name: str, shared: str) -> Line:
+    """A series with its label, which leaves out the subject that all series share."""
+    _, what, subject = _parts(name)
+    if what in _LABELS and subject == shared:
+        return Line(name, _LABELS[what])
+    return Line(name, name if what in _LABELS else subject or name, is_name=True)
+
+
+def _page(names: Sequence[str]) -> str:
+    """The page of what the series count: a topic's, a group's, otherwise the dashboard."""
+    whose, subject = {_parts(name)[0] for name in names}, _subject(names)
+    section = _PAGES.get(next(iter(whose)), "") if len(whose) == 1 else ""
+    return path_of(section, subject) if section and subject else "/"

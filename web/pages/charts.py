@@ -52,5 +52,5 @@ def charts_of(visit: Visit, *charts: Chart) -> Charts:
     """The charts over the time that the address asks for, by default an hour. Raises Invalid."""
     chosen = visit.arguments.get("range", "1h")
     if chosen not in RANGES:
-        raise Invalid(f"range={chosen[:80]!r} is not one of {', '.join(RANGES)}")
+        raise Invalid("range={chosen} is not one of {choices}", chosen=repr(chosen[:80]), choices=", ".join(RANGES))
     return Charts(chosen, RANGES[chosen], tuple(chart for chart in charts if chart.lines))

@@ -1,18 +1,24 @@
-"""Overview: whether everything works: disks, findings about consumer groups, rates with history, the cluster's brokers and the appliance's roles."""
+"""Overview: whether everything works: firing alerts, disks, groups that need attention, rates with history, the cluster's brokers and the appliance's roles."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from headrace import __version__
 from headrace.protocol.bodies import ClusterInfo
+from web.alerts.evaluator import AlertEvent
 from web.cluster.cluster import Cluster
+from web.cluster.protection import is_system_group
+from web.pages.alerts.alert_rows import FIRING_COLUMNS, FiringRow, firing_row
 from web.pages.charts import DURATION, MOST_LINES, NUMBER, RANGE_ARGUMENT, RATE, SHARE, Chart, Charts, Line, charts_of
 from web.pages.disks import Disks, weekend_answer
 from web.paths import path_of
 from web.routes import Query, Route, View, Visit
 from web.sampling.own_appliance import OwnAppliance
+from web.sampling.sample import BrokerSample
 from web.sampling.sampler import Sampler
 from web.tables.table import Column, Kind, Table
 
@@ -46,10 +52,20 @@ class RoleRow(msgspec.Struct, frozen=True):
     note: str
 
 
+class AttentionRow(msgspec.Struct, frozen=True):
+    """A consumer group without members whose messages wait, or with dead letters."""
+
+    group: str
+    members: int
+    lag: int
+    dead_letters: int
+
+
 class FindingRow(msgspec.Struct, frozen=True):
     """A problem of a consumer group."""
 
     group: str
+    kind: str
     what: str
     advice: str
     since: int
@@ -60,10 +76,16 @@ _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
     Column("id", "ID", Kind.NUMBER, help="0: master. Others: slaves."),
     Column("address", "Address"),
     Column("cluster", "Cluster"),
-    Column("version", "Version", is_enriched=True),
-    Column("put_per_second", "Messages in per second", Kind.RATE, is_enriched=True),
-    Column("get_per_second", "Messages out per second", Kind.RATE, is_enriched=True),
-    Column("messages_today", "Messages today", Kind.NUMBER, is_enriched=True),
+    Column("version", "RocketMQ version", is_enriched=True),
+    Column("put_per_second", "Received per second", Kind.RATE, is_enriched=True),
+    Column("get_per_second", "Delivered per second", Kind.RATE, is_enriched=True),
+    Column(
+        "messages_today",
+        "Received today",
+        Kind.NUMBER,
+        is_enriched=True,
+        help="Since midnight in the broker's time zone.",
+    ),
     Column(
         "disk_used_percent",
         "Disk used (%)",
@@ -74,17 +96,30 @@ _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
 _ROLE_COLUMNS: Final[tuple[Column[RoleRow], ...]] = (
-    Column("role", "Role"),
+    Column("role", "Appliance role"),
     Column("state", "State", is_word=True),
     Column("pid", "PID"),
     Column("restarts", "Restarts", Kind.NUMBER),
-    Column("heartbeat_age_ms", "Last heartbeat", Kind.DURATION),
+    Column("heartbeat_age_ms", "Since last heartbeat", Kind.DURATION),
     Column("note", "Note", is_shown_if_any=True),
+)
+_ATTENTION_COLUMNS: Final[tuple[Column[AttentionRow], ...]] = (
+    Column("group", "Consumer group", link=lambda row: path_of("groups", row.group)),
+    Column("members", "Members", Kind.NUMBER, help="Connected clients of the group."),
+    Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet."),
+    Column(
+        "dead_letters",
+        "Dead letters",
+        Kind.NUMBER,
+        link=lambda row: path_of("dead-letters", row.group) if row.dead_letters else None,
+        help="All that the group ever had, including those that were deleted after the retention time.",
+    ),
 )
 _FINDING_COLUMNS: Final[tuple[Column[FindingRow], ...]] = (
     Column("group", "Consumer group", link=lambda row: path_of("groups", row.group)),
+    Column("kind", "Problem", is_word=True),
     Column("what", "Finding"),
-    Column("advice", "What to do"),
+    Column("advice", "What to do", is_word=True),
     Column("since", "Since", Kind.TIME),
 )
 
@@ -92,8 +127,17 @@ _FINDING_COLUMNS: Final[tuple[Column[FindingRow], ...]] = (
 class OverviewPages:
     """The start page."""
 
-    def __init__(self, cluster: Cluster, own: OwnAppliance, sampler: Sampler, disks: Disks) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        own: OwnAppliance,
+        sampler: Sampler,
+        disks: Disks,
+        firing: Callable[[], Sequence[AlertEvent]],
+    ) -> None:
+        """`firing`: the alerts that fire now."""
         self._cluster = cluster
+        self._firing = firing
         self._own = own
         self._sampler = sampler
         self._disks = disks
@@ -130,17 +174,24 @@ class OverviewPages:
         ]
         empty = "No broker is registered with the name servers."
         tables.append(Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, enrich=self._add_runtime, empty=empty))
-        data: dict[str, Any] = {"is_appliance": self._own.exists, "state": "", "uptime_ms": 0}
+        data: dict[str, Any] = {"is_appliance": self._own.exists, "state": "", "uptime_ms": 0, "version": __version__}
         data["charts"] = _charts(visit, sorted(info.broker_addr_table))
+        waiting: list[AttentionRow] = []
         try:
             async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
                 sample = await self._sampler.latest(_SAMPLE_AGE_S)
+                waiting = attention_rows(sample.brokers)
                 disks = await self._disks.table(sample.brokers)
         except TimeoutError:
             disks = await self._disks.table(())
             problems.append(f"disks: the brokers did not answer within {_SAMPLE_TIMEOUT_S:g} s")
         data["weekend"] = weekend_answer(disks.rows)
         tables.append(disks)
+        alerts = [firing_row(event) for event in self._firing()]
+        empty = "No alert is firing."
+        tables.append(Table("alerts", FiringRow, alerts, FIRING_COLUMNS, sort="-since", empty=empty))
+        empty = "Every group with waiting messages has members, and no group has dead letters."
+        tables.append(Table("attention", AttentionRow, waiting, _ATTENTION_COLUMNS, sort="-lag", empty=empty))
         if self._own.exists:
             known, problem = await self._own.read()
             if problem is not None:
@@ -149,7 +200,8 @@ class OverviewPages:
             data.update(state=status["state"], uptime_ms=status["uptime_ms"])
             tables.append(Table("roles", RoleRow, _roles(status), _ROLE_COLUMNS))
             findings = _findings(status)
-            tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty="No problems were found."))
+            empty = "No problem with members or subscriptions was found."
+            tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty=empty))
         return View("Dashboard", "overview.html", data, tables, problems=problems)
 
     async def _add_runtime(self, rows: Sequence[BrokerRow]) -> list[BrokerRow]:
@@ -175,7 +227,7 @@ def _charts(visit: Visit, brokers: Sequence[str]) -> Charts:
         Chart("Messages that groups have not consumed", NUMBER, (Line("cluster.lag", "All groups"),)),
         Chart("Disk used", SHARE, tuple(Line(f"broker.disk/{name}", name, is_name=True) for name in shown)),
         Chart(
-            "99th percentile of store latency",
+            "Store latency, 99th percentile",
             DURATION,
             tuple(Line(f"broker.p99/{name}", name, is_name=True) for name in shown),
         ),
@@ -194,6 +246,26 @@ def _with_runtime(row: BrokerRow, info: dict[str, str]) -> BrokerRow:
         messages_today=None if today is None or morning is None else int(today - morning),
         disk_used_percent=None if ratio is None else ratio * 100,
     )
+
+
+def attention_rows(brokers: Sequence[BrokerSample]) -> list[AttentionRow]:
+    """The groups without members whose messages wait, and those with dead letters."""
+    lags: Counter[str] = Counter()
+    members: Counter[str] = Counter()
+    dead: Counter[str] = Counter()
+    for broker in brokers:
+        for group, lag, _ in broker.lags():
+            lags[group] += lag
+        here: Counter[str] = Counter()
+        for kind, count in broker.consumers.items():
+            here[kind.group] += count
+        members |= here  # the larger number: a member is connected to every broker
+        dead.update(broker.dead_letters)
+    return [
+        AttentionRow(group, members[group], lags[group], dead[group])
+        for group in sorted(lags.keys() | dead.keys())
+        if not is_system_group(group) and (dead[group] or (lags[group] and not members[group]))
+    ]
 
 
 def _first_number(text: str) -> float | None:
@@ -221,7 +293,7 @@ def _roles(status: Mapping[str, Any]) -> list[RoleRow]:
 def _findings(status: Mapping[str, Any]) -> list[FindingRow]:
     brokers = status["brokers"].values() if "brokers" in status else [status]
     return [
-        FindingRow(finding["group"], finding["what"], finding["advice"], finding["since"])
+        FindingRow(finding["group"], finding.get("kind", ""), finding["what"], finding["advice"], finding["since"])
         for broker in brokers
         for finding in broker.get("findings", [])
     ]

@@ -58,7 +58,7 @@ class Hit(msgspec.Struct, frozen=True):
 _COLUMNS: Final[tuple[Column[Hit], ...]] = (
     Column("name", "Name", link=lambda row: row.path),
     Column("kind", "Kind", is_word=True),
-    Column("detail", "Belongs to"),
+    Column("detail", "Belongs to", is_shown_if_any=True),
     Column("stored_at", "Stored", Kind.TIME, is_shown_if_any=True),
 )
 
@@ -93,7 +93,10 @@ class SearchPages:
         text = visit.arguments.get("q", "").strip()
         if len(text) > _MOST_TEXT:
             raise Invalid(
-                f"the search text has {len(text)} characters", f"Shorten it to at most {_MOST_TEXT} characters."
+                "the search text has {count} characters",
+                "Shorten it to at most {most} characters.",
+                count=len(text),
+                most=_MOST_TEXT,
             )
         data: dict[str, Any] = {"q": text, "are_keys_searched": False}
         if not text:

@@ -127,8 +127,13 @@ class TailPages:
     def _place(self, user: str) -> Iterator[None]:
         if self._open[user] >= MOST_PER_USER or self._open.total() >= MOST:
             raise TooOften(
-                f"{self._open[user]} live tails of {user} and {self._open.total()} in total are open",
-                f"Close one of them: a user may open {MOST_PER_USER}, all users {MOST}.",
+                "{open} live tails of {user} and {total} in total are open",
+                "Close one of them: a user may open {most_per_user}, all users {most}.",
+                open=self._open[user],
+                user=user,
+                total=self._open.total(),
+                most_per_user=MOST_PER_USER,
+                most=MOST,
             )
         self._open[user] += 1
         try:
@@ -142,7 +147,9 @@ class TailPages:
         try:
             return sorted(await self._cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic)))
         except RouteNotFound as error:
-            raise NotFound(f"the topic {topic} does not exist", "Check its name in the list of topics.") from error
+            raise NotFound(
+                "the topic {topic} does not exist", "Check its name in the list of topics.", topic=topic
+            ) from error
 
     async def _ends(self, topic: str) -> dict[MessageQueue, int]:
         return await _read_ends(self._cluster, topic)
@@ -217,5 +224,5 @@ def _resumed(text: str, queues: Sequence[MessageQueue]) -> list[int] | None:
 def _rate(visit: Visit) -> int:
     text = visit.arguments.get("rate", "10")
     if text not in map(str, RATES):
-        raise Invalid(f"rate={text[:40]!r} is not one of {', '.join(map(str, RATES))}")
+        raise Invalid("rate={text} is not one of {choices}", text=repr(text[:40]), choices=", ".join(map(str, RATES)))
     return int(text)

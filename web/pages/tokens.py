@@ -93,7 +93,10 @@ class TokenPages:
         access = Access[form.role.upper()]
         if access > visit.access:
             raise Refused(
-                f"{visit.user} has the role {visit.access.name.lower()}; a token cannot have the role {form.role}"
+                "{user} has the role {role}; a token cannot have the role {wanted}",
+                user=visit.user,
+                role=visit.access.name.lower(),
+                wanted=form.role,
             )
         secret = self._tokens.create(visit.user, form.name, access, form.days)
         return Outcome(

@@ -38,6 +38,7 @@ _COLUMNS: tuple[Column[ConsumerRow], ...] = (
         "Read by",
         link=lambda row: member_path(row.group, row.client) if row.client else None,
         help="The member to which the queue is assigned.",
+        none="no member reports it",
     ),
     Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet."),
     Column("delay", "Time lag", Kind.DURATION, help="How long ago the group's next message was stored."),
@@ -55,7 +56,7 @@ class TopicConsumers:
         """All queues, or the one of `?broker=&queue=`. A group that cannot be read is a problem; the others are shown."""
         topic = visit.path["topic"]
         if topic not in await self._topics.names():
-            raise NotFound(f"the topic {topic} does not exist", "Check its name in the list of topics.")
+            raise NotFound("the topic {topic} does not exist", "Check its name in the list of topics.", topic=topic)
         broker, queue = visit.arguments.get("broker", ""), visit.arguments.get("queue", "")
         offsets = await self._topics.group_offsets()
         online = await self._groups.cluster.read(("groups of", topic), lambda admin: admin.topic_groups(topic))

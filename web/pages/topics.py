@@ -238,7 +238,7 @@ class TopicPages:
         configs = await self._reader.configs()
         own = configs.by_topic.get(topic, {})
         if not own and topic not in await self._reader.names():
-            raise NotFound(f"the topic {topic} does not exist", "Check its name in the list of topics.")
+            raise NotFound("the topic {topic} does not exist", "Check its name in the list of topics.", topic=topic)
         kind = topic_kind(topic, await self._reader.system_names())
         masters = await self._reader.masters()
         stats = await self._reader.statistics(topic)
@@ -344,7 +344,7 @@ class TopicPages:
     async def create(self, _visit: Visit, form: TopicForm) -> Outcome:
         """Creates a topic; one that exists is an error, because this would replace its settings."""
         if form.topic in await self._reader.names():
-            raise Invalid(f"the topic {form.topic} already exists", "Change its settings on its own page.")
+            raise Invalid("the topic {topic} already exists", "Change its settings on its own page.", topic=form.topic)
         check_topic(form.topic, await self._reader.system_names())
         config = _config(form.topic, form)
         await self._put(config, form.broker)
@@ -360,7 +360,7 @@ class TopicPages:
         topic = visit.path["topic"]
         before = (await self._reader.configs()).by_topic.get(topic, {})
         if not before:
-            raise NotFound(f"the topic {topic} does not exist")
+            raise NotFound("the topic {topic} does not exist", topic=topic)
         check_topic(topic, await self._reader.system_names())
         config = _config(topic, form)
         targets = [form.broker] if form.broker else sorted(before)
@@ -378,7 +378,12 @@ class TopicPages:
         """Deletes a topic with its messages."""
         topic = visit.path["topic"]
         if form.confirm != topic:
-            raise Invalid(f"{form.confirm[:200]!r} is not the name of this topic", f"Type {topic} to delete it.")
+            raise Invalid(
+                "{confirm} is not the name of this topic",
+                "Type {topic} to delete it.",
+                confirm=repr(form.confirm[:200]),
+                topic=topic,
+            )
         before = (await self._reader.configs()).by_topic.get(topic, {})
         check_topic(topic, await self._reader.system_names())
         await self._cluster.admin.delete_topic(topic)
@@ -418,7 +423,9 @@ class TopicPages:
     async def _put(self, config: TopicConfig, broker: str) -> None:
         masters = await self._reader.masters()
         if broker and broker not in masters:
-            raise Invalid(f"no master of the broker {broker[:80]} is registered", "Choose one of the brokers shown.")
+            raise Invalid(
+                "no master of the broker {broker} is registered", "Choose one of the brokers shown.", broker=broker[:80]
+            )
         try:
             await self._cluster.admin.update_topic(config, broker=masters[broker] if broker else None)
         except ConfigError as error:
@@ -462,9 +469,19 @@ def _config(topic: str, form: TopicForm | TopicSettingsForm) -> TopicConfig:
     """The settings in a form. Raises Invalid."""
     for name, count in (("read queues", form.read_queues), ("write queues", form.write_queues)):
         if not 1 <= count <= _MOST_QUEUES:
-            raise Invalid(f"invalid number of {name}: {count}", f"Choose a number from 1 to {_MOST_QUEUES}.")
+            raise Invalid(
+                "invalid number of {name}: {count}",
+                "Choose a number from 1 to {most}.",
+                name=name,
+                count=count,
+                most=_MOST_QUEUES,
+            )
     if form.permission not in _PERMISSIONS:
-        raise Invalid(f"the permission {form.permission[:20]!r} is not one of {', '.join(_PERMISSIONS)}")
+        raise Invalid(
+            "the permission {permission} is not one of {choices}",
+            permission=repr(form.permission[:20]),
+            choices=", ".join(_PERMISSIONS),
+        )
     return TopicConfig(topic, form.read_queues, form.write_queues, _PERMISSIONS[form.permission])
 
 
@@ -484,6 +501,6 @@ def _properties(text: str) -> dict[str, str]:
         if line.strip():
             name, equals, value = line.partition("=")
             if not equals or not name.strip():
-                raise Invalid(f"expected name=value, got {line[:80]!r}", "Write one property per line.")
+                raise Invalid("expected name=value, got {line}", "Write one property per line.", line=repr(line[:80]))
             properties[name.strip()] = value
     return properties

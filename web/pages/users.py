@@ -7,7 +7,7 @@ import msgspec
 from web.accounts.audit_log import AuditEntry, AuditLog
 from web.accounts.login_limits import LoginLimits
 from web.accounts.sessions import Sessions
-from web.accounts.users import Users
+from web.accounts.users import User, Users
 from web.errors import Invalid, NotFound, TooOften
 from web.paths import path_of
 from web.routes import Access, Change, Outcome, Query, Route, View, Visit
@@ -22,6 +22,8 @@ class UserRow(msgspec.Struct, frozen=True):
 
     user: str
     role: str
+    kind: str
+    """`local`: with a password here; `oidc`: logs in at the OpenID provider."""
     created: int
     last_login: int
     sessions: int
@@ -73,6 +75,7 @@ class NothingForm(msgspec.Struct, forbid_unknown_fields=True):
 _USER_COLUMNS: Final[tuple[Column[UserRow], ...]] = (
     Column("user", "User", link=lambda row: path_of("users", row.user)),
     Column("role", "Role", is_word=True),
+    Column("kind", "Kind", is_word=True),
     Column("created", "Created", Kind.TIME),
     Column("last_login", "Last login", Kind.TIME),
     Column("sessions", "Sessions", Kind.NUMBER),
@@ -88,10 +91,10 @@ _SESSION_COLUMNS: Final[tuple[Column[SessionRow], ...]] = (
 _AUDIT_COLUMNS: Final[tuple[Column[AuditEntry], ...]] = (
     Column("at_ms", "Time", Kind.TIME),
     Column("user", "User"),
-    Column("address", "Address"),
     Column("action", "Action"),
     Column("subject", "Subject"),
-    Column("outcome", "Outcome"),
+    Column("outcome", "Outcome", is_word=True),
+    Column("address", "Address"),
     Column("before", "Before"),
     Column("after", "After"),
 )
@@ -149,6 +152,7 @@ class UserPages:
             UserRow(
                 user.name,
                 user.access.name.lower(),
+                _kind(user),
                 user.created_ms,
                 user.last_login_ms,
                 sum(session.user == user.name for session in sessions),
@@ -173,12 +177,21 @@ class UserPages:
         name = visit.path["user"]
         user = self._users.find(name)
         if user is None:
-            raise NotFound(f"the user {name[:80]} does not exist")
+            raise NotFound("the user {name} does not exist", name=name[:80])
         sessions = [session for session in self._session_rows() if session.user == name]
-        data = {"user": user.name, "role": user.access.name.lower(), "roles": list(_ACCESS)}
-        table = Table(
-            "sessions", SessionRow, sessions, _SESSION_COLUMNS, sort="-last_seen", empty="The user has no session."
-        )
+        data = {
+            "user": user.name,
+            "role": user.access.name.lower(),
+            "roles": list(_ACCESS),
+            "created": user.created_ms,
+            "last_login": user.last_login_ms,
+            "kind": _kind(user),
+            "issuer": user.issuer,
+            "subject": user.subject,
+            "display_name": user.display_name,
+        }
+        columns = tuple(column for column in _SESSION_COLUMNS if column.key != "user")
+        table = Table("sessions", SessionRow, sessions, columns, sort="-last_seen", empty="The user has no session.")
         return View("User", "users/show.html", data, [table], name)
 
     async def show_session(self, visit: Visit) -> View:
@@ -190,7 +203,10 @@ class UserPages:
 
     async def show_account(self, visit: Visit) -> View:
         """The user's own account."""
-        return View("Your account", "users/account.html", {"role": visit.access.name.lower()}, subject=visit.user)
+        user = self._users.find(visit.user)
+        kind = "local" if user is None else _kind(user)
+        data = {"role": visit.access.name.lower(), "kind": kind}
+        return View("Your account", "users/account.html", data, subject=visit.user)
 
     async def list_audit(self, _visit: Visit) -> View:
         """The newest entries of the audit log."""
@@ -255,9 +271,16 @@ class UserPages:
         """Changes the user's own password and ends the user's other sessions and this one."""
         wait_ms = self._limits.wait_ms(visit.address, visit.user)
         if wait_ms:
-            raise TooOften("too many wrong passwords", f"Try again in {-(-wait_ms // 60_000)} min.")
+            raise TooOften("too many wrong passwords", "Try again in {minutes} min.", minutes=-(-wait_ms // 60_000))
         if form.password != form.again:
             raise Invalid("the two new passwords differ")
+        user = self._users.find(visit.user)
+        if user is not None and not user.is_local:
+            raise Invalid(
+                "{name} logs in with OpenID Connect and has no password here",
+                "Change the user at the OpenID provider.",
+                name=user.name,
+            )
         self._limits.failed(visit.address, visit.user)
         if await self._users.log_in(visit.user, form.current) is None:
             raise Invalid("the current password is wrong")
@@ -273,7 +296,11 @@ class UserPages:
         ]
 
 
+def _kind(user: User) -> str:
+    return "local" if user.is_local else "oidc"
+
+
 def _access(role: str) -> Access:
     if role not in _ACCESS:
-        raise Invalid(f"the role {role[:20]!r} is not one of {', '.join(_ACCESS)}")
+        raise Invalid("the role {role} is not one of {choices}", role=repr(role[:20]), choices=", ".join(_ACCESS))
     return _ACCESS[role]

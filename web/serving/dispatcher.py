@@ -51,6 +51,7 @@ DEADLINE_S: Final = 8.0
 CHANGE_DEADLINE_S: Final = 30.0
 EXPORT_DEADLINE_S: Final = 120.0
 _TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+_MISSING: Final = 404
 _SERVER_ERRORS: Final = 500
 _NOT_FOUND: Final = (
     RouteNotFound, BrokerNotFound, TopicNotExist, SubscriptionNotExist, SubscriptionGroupNotExist
@@ -228,11 +229,11 @@ class Dispatcher:
             if "hx-request" in request.headers:
                 return HTTPResponse(status=200, headers={"HX-Redirect": login})
             return redirect(login, status=303)
-        view = View("Request failed", "error.html", {"failure": failure})
+        view = View("Not found" if status == _MISSING else "Request failed", "error.html", {"failure": failure})
         try:
             visit = self._visitors.visit(request, {})
         except sqlite3.Error as again:  # the page must name the first cause
-            logger.error("session unreadable path=%r error=%r", request.path, str(again))
+            logger.error("session unreadable request_path=%r error=%r", request.path, str(again))
             visit = self._visitors.stranger(request)
         return self._pages.page(request, visit, view, status=status)
 
@@ -258,7 +259,7 @@ async def _read(query: Query, visit: Visit) -> tuple[View, dict[str, TableView[A
 
 async def _export(query: Query, visit: Visit, kind: str) -> HTTPResponse:
     if kind not in _TYPES:
-        raise Invalid(f"format={kind[:80]!r} is not one of {', '.join(_TYPES)}")
+        raise Invalid("format={kind} is not one of {choices}", kind=repr(kind[:80]), choices=", ".join(_TYPES))
     async with asyncio.timeout(EXPORT_DEADLINE_S):
         view = await query.run(visit)
         if not view.tables:
@@ -266,7 +267,7 @@ async def _export(query: Query, visit: Visit, kind: str) -> HTTPResponse:
         name = visit.arguments.get("table", view.tables[0].name)
         table = next((table for table in view.tables if table.name == name), None)
         if table is None:
-            raise NotFound(f"this page has no table {name[:80]!r}")
+            raise NotFound("this page has no table {name}", name=repr(name[:80]))
         rows = await table.select(visit.arguments, _prefix(view, name)).all_rows()
     lines = to_csv(table.columns, rows) if kind == "csv" else to_json_lines(rows)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"', "Cache-Control": "no-store"}
@@ -291,7 +292,7 @@ def _explain(error: Exception) -> tuple[QueryFailed, int]:
     match error:
         case QueryFailed():
             if is_refusal([str(error)]):
-                error.advice = REFUSAL_ADVICE
+                error.advice_key = REFUSAL_ADVICE
             return error, error.status
         case SanicException():
             return QueryFailed(str(error)), error.status_code
@@ -310,7 +311,9 @@ def _explain(error: Exception) -> tuple[QueryFailed, int]:
         case HeadraceError():
             return QueryFailed(str(error)), 502
         case sqlite3.Error():
-            return QueryFailed(f"the console's database failed: {error}", "Check the disk of the data folder."), 503
+            return QueryFailed(
+                "the console's database failed: {error}", "Check the disk of the data folder.", error=error
+            ), 503
         case TimeoutError():
             advice = "Check whether brokers are overloaded or unreachable, then reload the page."
             return QueryFailed("the cluster did not answer in time", advice), 504

@@ -26,12 +26,17 @@ def read_fields(request: Request) -> dict[str, list[str]]:
         return {}
     kind = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
     if kind != _FORM_TYPE:
-        raise Invalid(f"the content type {kind[:80]!r} is not supported", f"Send the form as {_FORM_TYPE}.")
+        raise Invalid(
+            "the content type {kind} is not supported",
+            "Send the form as {form_type}.",
+            kind=repr(kind[:80]),
+            form_type=_FORM_TYPE,
+        )
     try:
         text = request.body.decode("ascii")
         return parse_qs(text, keep_blank_values=True, errors="replace", max_num_fields=_MOST_FIELDS)
     except ValueError as error:
-        raise Invalid(f"the form is invalid: {error}", "Correct it and send it again.") from error
+        raise Invalid("the form is invalid: {error}", "Correct it and send it again.", error=error) from error
 
 
 def read_form(form: type[F], sent: Mapping[str, list[str]] | bytes) -> F:
@@ -51,4 +56,4 @@ def read_form(form: type[F], sent: Mapping[str, list[str]] | bytes) -> F:
             values[name] = texts if is_list else texts[0] if name == "body" else texts[0].strip()
         return msgspec.convert(values, form, strict=False)
     except msgspec.MsgspecError as error:
-        raise Invalid(f"the form is invalid: {error}", "Correct it and send it again.") from error
+        raise Invalid("the form is invalid: {error}", "Correct it and send it again.", error=error) from error

@@ -2,12 +2,15 @@
 
 import datetime as dt
 import hashlib
+import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from web.paths import path_of
 from web.tables.table import SIZES, Kind
@@ -16,6 +19,15 @@ _FOLDER: Final = Path(__file__).resolve().parents[1]
 STATIC: Final = _FOLDER / "static"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT: Final = 1024
+_LONG: Final = 36
+"""Characters of a text from which on it may be shown on several lines."""
+_BEFORE_BREAK: Final = re.compile(r"(?<=[^\s/,;&])[/,;&]+(?=[^\s/,;&])|[^\s/,;&]{32}(?=[^\s/,;&])")
+"""What stands before a place where a long text may be broken: separators within a word, or 32 characters without one."""
+_BAD: Final = frozenset({
+    "disconnected", "failed", "firing", "has more than its master", "no master", "not readable", "stalled",
+    "stopped on the broker", "stopped in the routes",
+})  # fmt: skip
+_UNUSUAL: Final = frozenset({"offline", "waiting"})
 
 
 class Templates:
@@ -43,9 +55,17 @@ class Templates:
             static=lambda name: url(f"/static/{name}?v={self._version(name)}"),
             Kind=Kind,
             SIZES=SIZES,
+            LONG=_LONG,
         )
         self._environment.filters.update(
-            number=format_number, bytes=format_bytes, duration=format_duration, utc=format_utc
+            number=format_number,
+            whole=format_whole,
+            share=format_share,
+            bytes=format_bytes,
+            duration=format_duration,
+            utc=format_utc,
+            breakable=breakable,
+            tone=tone,
         )
 
     def render(self, template: str, **values: Any) -> str:
@@ -64,27 +84,54 @@ def format_number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
-def format_bytes(value: int) -> str:
+def format_whole(value: float) -> str:
+    """A count: the mean of several may have a fraction, which no single one had."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
+
+
+def format_share(value: float) -> str:
+    """A part of one in percent: 40.3 %."""
+    return f"{value * 100:,.1f} %"
+
+
+def format_bytes(value: float) -> str:
     """In the largest unit that leaves a number above one: 1.5 GiB."""
     amount = float(value)
     for unit in _UNITS:
         if abs(amount) < _UNIT or unit == _UNITS[-1]:
             break
         amount /= _UNIT
-    return f"{value:,} B" if unit == "B" else f"{amount:,.1f} {unit}"
+    return f"{value:,.0f} B" if unit == "B" else f"{amount:,.1f} {unit}"
 
 
-def format_duration(milliseconds: int) -> str:
-    """The two largest units: 3 d 4 h, 12 min 5 s, 340 ms."""
+def format_duration(milliseconds: float) -> str:
+    """The two largest units, the second only if it is not zero: 3 d 4 h, 12 min, 340 ms. charts.js has the same rule."""
+    if not milliseconds:
+        return "0 s"
+    if not math.isfinite(milliseconds):
+        return str(milliseconds)
     if abs(milliseconds) < 1_000:
-        return f"{milliseconds} ms"
-    seconds = abs(milliseconds) // 1_000
+        return f"{milliseconds:.1f}".removesuffix(".0") + " ms"
+    seconds = int(abs(milliseconds)) // 1_000
     sign = "-" if milliseconds < 0 else ""
     days, hours, minutes = seconds // 86_400, seconds // 3_600 % 24, seconds // 60 % 60
     parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds % 60, "s")]
     while len(parts) > 1 and not parts[0][0]:
         parts.pop(0)
-    return sign + " ".join(f"{amount} {unit}" for amount, unit in parts[:2])
+    return sign + " ".join(f"{amount} {unit}" for place, (amount, unit) in enumerate(parts[:2]) if amount or not place)
+
+
+def breakable(text: str) -> Markup:
+    """A long text that browsers may break after its separators, and within words only if these are very long."""
+    if len(text) <= _LONG:
+        return escape(text)
+    ends = [found.end() for found in _BEFORE_BREAK.finditer(text)]
+    return Markup("<wbr>").join(text[begin:end] for begin, end in zip([0, *ends], [*ends, None], strict=True))
+
+
+def tone(word: object) -> str:
+    """The class that marks the word of a state which needs attention; empty for others."""
+    return "bad" if word in _BAD else "warn" if word in _UNUSUAL else ""
 
 
 def format_utc(milliseconds: int) -> str:

@@ -10,6 +10,7 @@ from web.accounts.first_login import FirstLogin
 from web.accounts.login_limits import LoginLimits
 from web.accounts.users import Users
 from web.errors import Invalid, QueryFailed, Refused, TooOften
+from web.paths import path_of
 from web.routes import Access, Raw, View, Visit
 from web.serving.forms import read_fields
 from web.serving.page_renderer import PageRenderer
@@ -23,14 +24,22 @@ class LoginPages:
     """The pages before the others."""
 
     def __init__(
-        self, pages: PageRenderer, users: Users, audit: AuditLog, limits: LoginLimits, first_login: FirstLogin
+        self,
+        pages: PageRenderer,
+        users: Users,
+        audit: AuditLog,
+        limits: LoginLimits,
+        first_login: FirstLogin,
+        provider: str = "",
     ) -> None:
+        """`provider`: the name of the OpenID provider with which users may log in, too; empty: none."""
         self._pages = pages
         self._visitors = pages.visitors
         self._users = users
         self._audit = audit
         self._limits = limits
         self._first_login = first_login
+        self._provider = provider
 
     def routes(self) -> list[Raw]:
         """What it serves."""
@@ -44,7 +53,7 @@ class LoginPages:
         ]
 
     async def _show_login(self, request: Request, visit: Visit) -> HTTPResponse:
-        return self._login_form(request, visit)
+        return self.login_form(request, visit)
 
     async def _log_in(self, request: Request, visit: Visit) -> HTTPResponse:
         self._visitors.check_origin(request)
@@ -52,17 +61,17 @@ class LoginPages:
         wait_ms = self._limits.wait_ms(visit.address, name)
         if wait_ms:
             minutes = -(-wait_ms // 60_000)
-            failure: QueryFailed = TooOften("too many failed logins", f"Try again in {minutes} min.")
-            return self._login_form(request, visit, failure, name)
+            failure: QueryFailed = TooOften("too many failed logins", "Try again in {minutes} min.", minutes=minutes)
+            return self.login_form(request, visit, failure, name)
         # order: counted before the password is checked, so that attempts at the same time count.
         self._limits.failed(visit.address, name)
         user = await self._users.log_in(name, password)
         if user is None:
             self._audit.add_refused("", visit.address, "login", name, "wrong name or password")
-            return self._login_form(request, visit, Refused("the user name or the password is wrong"), name)
+            return self.login_form(request, visit, Refused("the user name or the password is wrong"), name)
         self._limits.succeeded(visit.address, name)
         self._audit.add(user.name, visit.address, "login", user.name)
-        return self._begin_session(request, visit, user.name, _field(request, "next"))
+        return self.begin_session(request, visit, user.name, _field(request, "next"))
 
     async def _log_out(self, request: Request, visit: Visit) -> HTTPResponse:
         self._visitors.check_csrf(request, _field(request, CSRF_FIELD))
@@ -90,15 +99,19 @@ class LoginPages:
         finally:
             self._first_login.release()
         self._first_login.use()
-        self._audit.add(user.name, visit.address, "user.create", user.name, after={"access": "admin"})
+        self._audit.add(user.name, visit.address, "user.create", user.name, after={"role": "admin"})
         await self._users.log_in(name, password)
-        return self._begin_session(request, visit, user.name, "/")
+        return self.begin_session(request, visit, user.name, "/")
 
     async def _set_language(self, request: Request, _visit: Visit) -> HTTPResponse:
         self._visitors.check_origin(request)
         language = _field(request, "language")
         if language not in LANGUAGES:
-            raise Invalid(f"language={language[:80]!r} is not one of {', '.join(LANGUAGES)}")
+            raise Invalid(
+                "language={language} is not one of {choices}",
+                language=repr(language[:80]),
+                choices=", ".join(LANGUAGES),
+            )
         response = redirect(self._pages.templates.url(safe_path(_field(request, "next"))), status=303)
         response.add_cookie(
             "language",
@@ -110,9 +123,8 @@ class LoginPages:
         )
         return response
 
-    # ---- within
-
-    def _begin_session(self, request: Request, visit: Visit, user: str, then: str) -> HTTPResponse:
+    def begin_session(self, request: Request, visit: Visit, user: str, then: str) -> HTTPResponse:
+        """Opens a session of the user, who has proved who it is; leads to the page that was asked for."""
         # A new token: whoever planted the old one has nothing.
         self._visitors.sessions.close(self._visitors.token(request))
         token = self._visitors.sessions.open(user, visit.address, request.headers.get("user-agent", ""))
@@ -120,22 +132,29 @@ class LoginPages:
         self._visitors.remember(request, response, token)
         return response
 
+    def login_form(
+        self,
+        request: Request,
+        visit: Visit,
+        failure: QueryFailed | None = None,
+        name: str = "",
+        then: str = "",
+    ) -> HTTPResponse:
+        """The login page; after a failure with its cause. `then`: the page that was asked for, if the request does not name it."""
+        then = safe_path(then or _field(request, "next") or visit.arguments.get("next", ""))
+        data = {"name": name, "failure": failure, "next": then, "is_new": self._users.is_empty()}
+        data["link_file"], data["provider"] = str(self._first_login.path), self._provider
+        view, status = View("Log in", "login.html", data), 200 if failure is None else failure.status
+        return self._pages.page(request, visit, view, status=status, address=path_of("login", next=then))
+
+    # ---- within
+
     def _check_first(self, token: str) -> None:
         if not self._users.is_empty() or not self._first_login.is_right(token):
             raise Refused(
                 "the link is invalid, expired or already used",
                 "If there are no users yet, restart the console: it writes a new link to its log.",
             )
-
-    def _login_form(
-        self, request: Request, visit: Visit, failure: QueryFailed | None = None, name: str = ""
-    ) -> HTTPResponse:
-        then = _field(request, "next") or visit.arguments.get("next", "")
-        data = {"name": name, "failure": failure, "next": safe_path(then), "is_new": self._users.is_empty()}
-        data["link_file"] = str(self._first_login.path)
-        return self._pages.page(
-            request, visit, View("Log in", "login.html", data), status=200 if failure is None else failure.status
-        )
 
     def _first_form(
         self, request: Request, visit: Visit, failure: QueryFailed | None = None, name: str = ""

@@ -2,7 +2,7 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,6 +15,14 @@ from web.tables.table import TableView
 from web.translations import LANGUAGES, choose_language, translator
 
 _MOST_NOTICES: Final = 1_000  # limit: notices that nobody has fetched
+
+MENU_GROUPS: Final = (
+    ("", ("Dashboard", "Alerts")),
+    ("Cluster", ("Cluster", "Replication", "Topic", "Consumer", "Producer")),
+    ("Message data", ("Message", "Message trace", "DLQ", "Delay", "Transaction", "Export")),
+    ("Administration", ("ACL", "Users", "Audit log", "API tokens", "API")),
+)
+"""The navigation: headings, and the `menu` of the pages below each."""
 
 _HTMX_CONFIG: Final = json.dumps({
     "allowEval": False,
@@ -35,6 +43,8 @@ class PageRenderer:
     menu: Sequence[Query]
     base_path: str
     cluster_name: str
+    firing_count: Callable[[], int] = lambda: 0
+    """How many alerts fire: shown in the menu."""
     _notices: OrderedDict[str, Outcome] = field(default_factory=OrderedDict)
 
     def notice(self, request: Request, outcome: Outcome) -> None:
@@ -51,10 +61,13 @@ class PageRenderer:
         tables: Mapping[str, TableView[Any]] | None = None,
         here: str = "",
         status: int = 200,
+        address: str = "",
     ) -> HTTPResponse:
-        """The page. `here` is the entry of the navigation to which it belongs."""
+        """The page. `here` is the entry of the navigation to which it belongs; `address` shows it again, if the request's does not."""
         language = choose_language(request.cookies.get("language"), request.headers.get("accept-language", ""))
         csrf = self.visitors.csrf(request)
+        path = request.path.removeprefix(self.base_path)
+        menu = [entry for entry in self.menu if visit.access >= entry.access]
         body = self.templates.render(
             view.template,
             t=translator(language),
@@ -65,12 +78,22 @@ class PageRenderer:
             visit=visit,
             csrf=csrf,
             notice=self._notices.pop(csrf, None) if visit.user else None,
-            menu=[entry for entry in self.menu if visit.access >= entry.access],
+            menu=menu,
+            menu_groups=_grouped(menu),
             here=here,
-            path=request.path.removeprefix(self.base_path),
+            firing=self.firing_count() if visit.user else 0,
+            path=path,
+            here_with_query=address or (f"{path}?{request.query_string}" if request.query_string else path),
             cluster_name=self.cluster_name if visit.user else "",
             Access=Access,
             htmx_config=_HTMX_CONFIG,
         )
         headers = {"Cache-Control": "no-store"}
         return HTTPResponse(body, status=status, content_type="text/html; charset=utf-8", headers=headers)
+
+
+def _grouped(menu: Sequence[Query]) -> list[tuple[str, list[Query]]]:
+    """The headings that have entries, with them."""
+    entries = {entry.menu: entry for entry in menu}
+    groups = [(title, [entries[name] for name in names if name in entries]) for title, names in MENU_GROUPS]
+    return [(title, found) for title, found in groups if found]

@@ -80,7 +80,7 @@ def check_text(headers: Any) -> None:
                 name.encode()
             except UnicodeEncodeError:
                 shown = name.encode("ascii", "replace").decode()[:80]
-                raise Invalid(f"the header {shown} is not valid UTF-8") from None
+                raise Invalid("the header {shown} is not valid UTF-8", shown=shown) from None
 
 
 def check_origin(headers: Any, host: str) -> None:
@@ -91,8 +91,10 @@ def check_origin(headers: Any, host: str) -> None:
     origin = joined(headers, "origin")
     if origin and _host_of(origin) != host:
         raise Refused(
-            f"the request comes from {origin[:200]}, but the address of the console is {host[:200]}",
-            "Behind a reverse proxy, pass the Host header on, or list the proxy in consoleTrustedProxies.",
+            "the request comes from {origin}, but the address of the console is {host}",
+            "Behind a reverse proxy, pass the Host header on, or list the proxy in consoleTrustedProxies (headrace console: --trusted-proxies).",
+            origin=origin[:200],
+            host=host[:200],
         )
 
 

@@ -1,6 +1,7 @@
 """Visitors: who sends a request, from the session cookie or a token of the API."""
 
 import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -9,15 +10,18 @@ from sanic import HTTPResponse, Request
 
 from web.accounts.sessions import Sessions, csrf_token
 from web.accounts.tokens import Tokens
-from web.errors import NotLoggedIn, Refused
+from web.errors import Invalid, NotLoggedIn, Refused
 from web.paths import API
 from web.routes import Access, Visit
 from web.serving.security import Proxies, check_origin
 
 COOKIE: Final = "headrace_session"
 """Over HTTPS with a prefix that stops other hosts and plain HTTP from setting it."""
+ATTEMPT_COOKIE: Final = "headrace_login"
+"""Of a login that is under way at an OpenID provider."""
 CSRF_FIELD: Final = "csrf"
 CSRF_HEADER: Final = "x-csrf-token"
+_HOST: Final = re.compile(r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +77,32 @@ class Visitors:
 
     def remember(self, request: Request, response: HTTPResponse, token: str) -> None:
         """Sets the cookie of a session, or removes it if the token is empty."""
+        self._set_cookie(request, response, COOKIE, token, None)
+
+    def attempt(self, request: Request) -> str:
+        """The cookie of a login that is under way; empty if there is none."""
+        return request.cookies.get(self._cookie(request, ATTEMPT_COOKIE)) or ""
+
+    def remember_attempt(self, request: Request, response: HTTPResponse, cookie: str, seconds: int = 0) -> None:
+        """Sets the cookie of a login that begins, or removes it if it is empty."""
+        self._set_cookie(request, response, ATTEMPT_COOKIE, cookie, seconds)
+
+    def origin(self, request: Request) -> str:
+        """Scheme and host in the browser's address bar. Raises Invalid for a host that is none."""
+        host = self.proxies.host(request.ip, request.headers)
+        if not _HOST.fullmatch(host):
+            raise Invalid("the request has no valid Host header", "Open the console by its name or address.")
+        return f"{'https' if self.is_https(request) else 'http'}://{host}"
+
+    def _set_cookie(self, request: Request, response: HTTPResponse, name: str, value: str, max_age: int | None) -> None:
         response.add_cookie(
-            self._cookie(request),
-            token,
+            self._cookie(request, name),
+            value,
             path=self.base_path or "/",
             httponly=True,
-            samesite="Lax",
+            samesite="Lax",  # sent with the redirection from a provider's site, and not with its forms
             secure=self.is_https(request),
-            max_age=None if token else 0,
+            max_age=max_age if value else 0,
         )
 
     def is_https(self, request: Request) -> bool:
@@ -93,10 +115,10 @@ class Visitors:
         is_api = request.path.startswith(f"{self.base_path}{API}/")
         return given.strip() if is_api and kind.lower() == "bearer" else ""
 
-    def _cookie(self, request: Request) -> str:
+    def _cookie(self, request: Request, name: str = COOKIE) -> str:
         if not self.is_https(request):
-            return COOKIE
-        return f"__Secure-{COOKIE}" if self.base_path else f"__Host-{COOKIE}"
+            return name
+        return f"__Secure-{name}" if self.base_path else f"__Host-{name}"
 
 
 def require(visit: Visit, access: Access) -> None:
@@ -106,6 +128,9 @@ def require(visit: Visit, access: Access) -> None:
     if not visit.user:
         raise NotLoggedIn("you are not logged in", "Log in first.")
     raise Refused(
-        f"{visit.user} has the role {visit.access.name.lower()}; this request requires the role {access.name.lower()}",
+        "{user} has the role {role}; this request requires the role {wanted}",
         "Ask an administrator for the required role.",
+        user=visit.user,
+        role=visit.access.name.lower(),
+        wanted=access.name.lower(),
     )

@@ -5,27 +5,60 @@
   const REFRESH_MS = 10_000;
   const HEIGHT = 190;
   const DAY_S = 86_400;
+  const FINEST_S = 10;
+  const SECOND = 1_000, MINUTE = 60_000, HOUR = 3_600_000, DAY = 86_400_000;
   const language = document.documentElement.lang;
   const compact = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
-  const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hour12: false });
-  const exact = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium", hour12: false });
-  const day = new Intl.DateTimeFormat(language, { month: "2-digit", day: "2-digit" });
+  const full = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
+  // Times as in tables, in both languages: 2026-11-23 09:00:00.
+  const clock = new Intl.DateTimeFormat("sv", { hour: "2-digit", minute: "2-digit" });
+  const exact = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" });
+  const day = new Intl.DateTimeFormat("sv", { month: "2-digit", day: "2-digit" });
 
   function bytes(value) {
     const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let amount = value, unit = 0;
     while (Math.abs(amount) >= 1024 && unit < units.length - 1) { amount /= 1024; unit += 1; }
-    return `${amount.toFixed(unit ? 1 : 0)} ${units[unit]}`;
+    return `${unit ? +amount.toFixed(2) : Math.round(amount)} ${units[unit]}`;
   }
 
+  // The two largest units, the second only if it is not zero, as in tables: 1 min 15 s.
   function duration(ms) {
-    for (const [unit, size] of [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1_000]]) {
-      if (Math.abs(ms) >= size) return `${+(ms / size).toFixed(1)} ${unit}`;
-    }
-    return `${Math.round(ms)} ms`;
+    if (ms === 0) return "0 s";
+    if (ms < SECOND) return `${+ms.toFixed(1)} ms`;
+    const units = [["d", DAY], ["h", HOUR], ["min", MINUTE], ["s", SECOND]];
+    const first = units.findIndex(([, size]) => ms >= size);
+    let rest = ms;
+    const words = units.slice(first, first + 2).map(([unit, size]) => {
+      const amount = Math.floor(rest / size);
+      rest -= amount * size;
+      return amount ? `${amount} ${unit}` : "";
+    });
+    return words.filter(Boolean).join(" ");
   }
 
-  const formats = { rate: (value) => compact.format(value), number: (value) => compact.format(value), share: (value) => `${+(value * 100).toFixed(1)} %`, bytes, duration };
+  function decimals(from, to) {
+    const steps = [];
+    for (let power = from; power <= to; power += 1) steps.push(...[1, 2, 5].map((digit) => +`${digit}e${power}`));
+    return steps;
+  }
+
+  // For each unit: a value in full, a value at the axis, and the distances of the axis' values, which its format must not round.
+  const percent = (value) => `${+(value * 100).toFixed(1)} %`;
+  const units = {
+    rate: { full: (value) => full.format(value), axis: (value) => compact.format(value), steps: decimals(-1, 12) },
+    number: { full: (value) => full.format(Math.round(value)), axis: (value) => compact.format(value), steps: decimals(0, 15), least: 4 },
+    share: { full: percent, axis: percent, steps: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5] },
+    bytes: { full: bytes, axis: bytes, steps: Array.from({ length: 51 }, (_, power) => 2 ** power) },
+    duration: {
+      full: duration,
+      axis: duration,
+      steps: [
+        ...decimals(-1, 2), ...[1, 2, 5, 10, 15, 30].map((count) => count * SECOND), ...[1, 2, 5, 10, 15, 30].map((count) => count * MINUTE),
+        ...[1, 2, 3, 6, 12].map((count) => count * HOUR), ...decimals(0, 4).map((count) => count * DAY),
+      ],
+    },
+  };
 
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -38,7 +71,7 @@
       this.state = figure.querySelector(".state");
       this.items = [...figure.querySelectorAll(".legend li")];
       this.title = this.holder.getAttribute("aria-label");
-      this.format = formats[figure.dataset.unit] || formats.number;
+      this.unit = units[figure.dataset.unit] || units.number;
       this.plot = null;
       new ResizeObserver(() => this.resize()).observe(this.holder);
       this.holder.addEventListener("keydown", (event) => this.move(event));
@@ -82,26 +115,36 @@
         height: HEIGHT,
         legend: { show: false },
         cursor: { drag: { x: false, y: false }, points: { size: 6 } },
-        scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.08 : 1] } },
+        scales: { y: { range: (_plot, _low, high) => [0, Math.max(high > 0 ? high * 1.08 : 1, this.unit.least || 0)] } },
         axes: [
-          { ...axis, space: 70, values: (_plot, splits) => splits.map(moment) },
-          { ...axis, size: 68, values: (_plot, splits) => splits.map((value) => this.format(value)) },
+          { ...axis, space: 70, size: 28, values: (_plot, splits) => splits.map(moment) },
+          { ...axis, size: 76, incrs: this.unit.steps, values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : this.unit.axis(value))) },
         ],
         series: [{}, ...this.items.map((_, index) => ({ stroke: () => colour(`--line${index + 1}`), width: 2 }))],
         hooks: { setCursor: [(plot) => this.label(plot.cursor.left >= 0 ? plot.cursor.idx : null)] },
       };
     }
 
-    // The values at a place of the data, or the latest ones.
+    // The place of the newest value: the last point may not be complete, and samples every 10 s may be late.
+    newest(column) {
+      const most = this.step > FINEST_S ? 2 : 4;
+      for (let index = column.length - 1; index >= Math.max(column.length - most, 0); index -= 1) {
+        if (column[index] !== null) return index;
+      }
+      return null;
+    }
+
+    // The values at a place of the data, or the newest ones. A mean of more than 10 s is not "now": its time is shown.
     label(index) {
       const words = this.items.map((item, number) => {
         const column = this.data[number + 1];
         const known = column.filter((value) => value !== null);
-        const recent = column.slice(-4).filter((value) => value !== null);
-        const value = index === null || index === undefined ? recent.at(-1) : column[index];
-        const most = known.length ? this.format(known.reduce((one, other) => Math.max(one, other))) : "–";
-        const shown = value === null || value === undefined ? "–" : this.format(value);
-        const when = index === null || index === undefined ? this.figure.dataset.now : exact.format(new Date(this.data[0][index] * 1000));
+        const isNewest = index === null || index === undefined;
+        const at = isNewest ? this.newest(column) : index;
+        const value = at === null ? null : column[at];
+        const most = known.length ? this.unit.full(known.reduce((one, other) => Math.max(one, other))) : "–";
+        const shown = value === null || value === undefined ? "–" : this.unit.full(value);
+        const when = at === null || (isNewest && this.step <= FINEST_S) ? this.figure.dataset.now : exact.format(new Date(this.data[0][at] * 1000));
         item.querySelector(".value").textContent = `${shown} (${when}; ${this.figure.dataset.most} ${most})`;
         return `${item.querySelector(".label").textContent}: ${item.querySelector(".value").textContent}`;
       });

@@ -1,13 +1,43 @@
-// Behaviour of all pages: times in the viewer's zone, light and dark, keyboard shortcuts. Pages work without it.
+// Behaviour of all pages: times in the viewer's zone, shown and entered, light and dark, keyboard shortcuts. Pages work without it; times are in UTC then.
 "use strict";
 (() => {
-  // English as spoken anywhere: 2026-11-23 09:00:00, which forms accept too.
-  const language = document.documentElement.lang === "en" ? "sv" : document.documentElement.lang;
-  const format = new Intl.DateTimeFormat(language, {
+  // 2026-11-23 09:00:00 in every language: a time can be copied from a page into a form.
+  const format = new Intl.DateTimeFormat("sv", {
     year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
   });
+  const zone = format.resolvedOptions().timeZone.replace(/^Etc\//, "");
+  const TIME = /^(\d{4})[-/](\d\d?)[-/](\d\d?)(?:[T ]+(\d\d?):(\d\d)(?::(\d\d)(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?$/i;
+
+  // What is in a field, as a moment; null if it is something else, such as milliseconds. Without a zone it is in the viewer's zone, or in UTC.
+  function momentOf(text, isUtc) {
+    const clock = /^(\d\d?):(\d\d)$/.exec(text.trim());
+    if (clock && !isUtc) return new Date(new Date().setHours(Number(clock[1]), Number(clock[2]), 0, 0));
+    const parts = TIME.exec(text.trim());
+    if (!parts) return null;
+    const [year, month, day, hour, minute, second] = parts.slice(1, 7).map((part) => Number(part || 0));
+    if (parts[8]) return new Date(text.trim().replace(/\//g, "-").replace(/ +/, "T"));
+    return isUtc ? new Date(Date.UTC(year, month - 1, day, hour, minute, second)) : new Date(year, month - 1, day, hour, minute, second);
+  }
+
+  // Servers read and write UTC in fields of times: people read and write them in their own zone, as all other times of the page.
+  function showFields(root) {
+    for (const field of root.querySelectorAll("input[data-moment]:not([data-local])")) {
+      const moment = momentOf(field.value, true);
+      if (moment && !Number.isNaN(moment.getTime())) field.value = format.format(moment);
+      field.dataset.local = "";
+    }
+    for (const element of root.querySelectorAll("[data-zone]")) element.textContent = element.textContent.replace("UTC", zone);
+  }
+
+  function sendFields(event) {
+    for (const field of event.target.querySelectorAll("input[data-moment][data-local]")) {
+      const moment = momentOf(field.value, false);
+      if (moment && !Number.isNaN(moment.getTime())) event.formData.set(field.name, moment.toISOString());
+    }
+  }
 
   function showTimes(root) {
+    showFields(root);
     for (const element of root.querySelectorAll("time[datetime]:not([data-local])")) {
       const moment = new Date(element.dateTime);
       if (Number.isNaN(moment.getTime())) continue;
@@ -52,7 +82,13 @@
     else event.target.dataset.sent = "";
   }
 
+  // Fields that do not belong to what is chosen are neither shown nor sent.
+  function showChosen(choice) {
+    for (const fields of choice.form.querySelectorAll("fieldset[data-for]")) fields.hidden = fields.disabled = fields.dataset.for !== choice.value;
+  }
+
   function onChange(event) {
+    if ("choosesFields" in event.target.dataset) showChosen(event.target);
     if (!("chooseAll" in event.target.dataset)) return;
     for (const box of event.target.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = event.target.checked;
   }
@@ -61,16 +97,10 @@
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   }
 
-  // On a small screen the menu is a line that scrolls: the entry of this page must be visible.
-  function showEntry() {
-    const entry = document.querySelector("body > nav a[aria-current]");
-    const menu = entry && entry.closest("nav");
-    if (menu) menu.scrollLeft = entry.offsetLeft - (menu.clientWidth - entry.offsetWidth) / 2;
-  }
-
   showTimes(document);
-  showEntry();
+  for (const choice of document.querySelectorAll("select[data-chooses-fields]")) showChosen(choice);
   document.addEventListener("submit", onSubmit);
+  document.addEventListener("formdata", sendFields);
   document.addEventListener("change", onChange);
   window.addEventListener("pageshow", onShow);
   document.body.addEventListener("htmx:afterSwap", (event) => showTimes(event.detail.target.parentElement || document));

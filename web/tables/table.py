@@ -42,6 +42,8 @@ class Kind(enum.Enum):
     """Milliseconds."""
     RATE = "rate"
     """Per second."""
+    SHARE = "share"
+    """0 to 1, shown as a percentage."""
     YES_NO = "yes-no"
     LIST = "list"
     """Several texts."""
@@ -65,8 +67,14 @@ class Column(Generic[R]):
     """Left out on pages on which every row is empty there."""
     help: str = ""
     """A sentence that explains the heading."""
+    none: str = ""
+    """What a missing value means, such as `nobody`; by default it is unknown."""
     links: Callable[[R], Sequence[tuple[str, str]]] | None = None
     """For a LIST: text and address of each."""
+    says: Callable[[R], tuple[str, Mapping[str, Any]] | None] | None = None
+    """What pages show in place of the value: a key of the translations and its values; None: the value itself."""
+    note: str = ""
+    """The field of a text that is shown below the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,8 @@ class Table(Generic[R]):
     enrich: Callable[[Sequence[R]], Awaitable[Sequence[R]]] | None = None
     empty: str = "There are no entries."
     """Shown if there are no rows at all."""
+    size: int = DEFAULT_SIZE
+    """Rows of a page unless the address chooses another number."""
 
     def select(self, arguments: Mapping[str, str], prefix: str = "") -> "TableView[R]":
         """The rows that the arguments of an address select, not enriched yet. Raises Invalid."""
@@ -132,7 +142,12 @@ class Table(Generic[R]):
         is_descending, key = sort.startswith("-"), sort.removeprefix("-")
         sortable = {column.key for column in self.columns if not column.is_enriched}
         if key and key not in sortable:
-            raise Invalid(f"the table {self.name} cannot be sorted by {key[:80]!r}", "Choose one of its columns.")
+            raise Invalid(
+                "the table {name} cannot be sorted by {key}",
+                "Choose one of its columns.",
+                name=self.name,
+                key=repr(key[:80]),
+            )
         choices = {choice.key: _chosen(choice, arguments.get(f"{prefix}{choice.key}")) for choice in self.choices}
         own = {f"{prefix}{key}" for key in (*_OWN, *choices)}
         return Selection(
@@ -141,7 +156,7 @@ class Table(Generic[R]):
             arguments.get(f"{prefix}filter", "").strip()[:200],
             choices,
             _number(arguments.get(f"{prefix}page", "1"), "page", 1_000_000),
-            _number(arguments.get(f"{prefix}size", str(DEFAULT_SIZE)), "size", SIZES[-1]),
+            _number(arguments.get(f"{prefix}size", str(self.size)), "size", SIZES[-1]),
             {key: value for key, value in arguments.items() if value and key not in own | _EXPORT},
         )
 
@@ -229,7 +244,7 @@ class TableView(Generic[R]):
             "size": now.size,
         }
         values.update(changes)
-        defaults: dict[str, str | int] = {"sort": self.table.sort, "filter": "", "page": 1, "size": DEFAULT_SIZE}
+        defaults: dict[str, str | int] = {"sort": self.table.sort, "filter": "", "page": 1, "size": self.table.size}
         defaults.update((choice.key, choice.values[0][0]) for choice in self.table.choices)
         chosen = {
             f"{self.prefix}{key}": str(value) for key, value in values.items() if str(value) != str(defaults[key])
@@ -260,11 +275,13 @@ def _chosen(choice: Choice, given: str | None) -> str:
     if given is None:
         return values[0]
     if given not in values:
-        raise Invalid(f"{choice.key}={given[:80]!r} is not one of {', '.join(values)}")
+        raise Invalid(
+            "{key}={given} is not one of {choices}", key=choice.key, given=repr(given[:80]), choices=", ".join(values)
+        )
     return given
 
 
 def _number(text: str, name: str, most: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= most):
-        raise Invalid(f"{name}={text[:80]!r}: expected a number from 1 to {most}")
+        raise Invalid("{name}={text}: expected a number from 1 to {most}", name=name, text=repr(text[:80]), most=most)
     return int(text)

@@ -23,7 +23,7 @@ def translator(language: str) -> Callable[..., str]:
     """`t("{count} topics", count=3)`: the text in a language. A text without a translation stays English."""
     texts = catalogue(language)
 
-    def translate(text: str, **values: Any) -> str:
+    def translate(text: str, /, **values: Any) -> str:
         translated = texts.get(text, text)
         return translated.format(**values) if values else translated
 

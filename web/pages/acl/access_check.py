@@ -24,10 +24,10 @@ class CheckRow(msgspec.Struct, frozen=True):
 _COLUMNS: Final[tuple[Column[CheckRow], ...]] = (
     Column("access_key", "Access key"),
     Column("allowed", "Allowed", Kind.YES_NO),
-    Column("rule", "Rule that decides"),
+    Column("rule", "Rule that decides", is_word=True),
     Column("broker", "Broker"),
 )
-_SHOWN: Final = Choice("shown", "Shown", (("all", "All"), ("allowed", "Allowed"), ("refused", "Refused")))
+_SHOWN: Final = Choice("shown", "Shown", (("all", "All"), ("allowed", "Allowed"), ("denied", "Denied")))
 CHECK_ARGUMENTS: Final = {
     "action": "`pub`, `sub` or `admin`.",
     "resource": "The topic to which messages are sent, or the topic or group that is consumed.",
@@ -49,7 +49,9 @@ class AccessCheck:
         resource = visit.arguments.get("resource", "").strip()[:300]
         account, host = (visit.arguments.get(name, "").strip()[:300] for name in ("account", "from"))
         if action not in ACTIONS:
-            raise Invalid(f"action={action[:80]!r} is not one of {', '.join(ACTIONS)}")
+            raise Invalid(
+                "action={action} is not one of {choices}", action=repr(action[:80]), choices=", ".join(ACTIONS)
+            )
         is_asked = bool(resource) or action == "admin"
         known = await self._reads.all() if is_asked else []
         rows: list[CheckRow] = []

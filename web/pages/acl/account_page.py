@@ -39,7 +39,7 @@ RULE_ARGUMENTS: Final = {
     "default_group": "The permission for groups without a rule.",
     "topics": "Rules for topics: one `name=PERMISSION` a line.",
     "groups": "Rules for groups: one `name=PERMISSION` a line.",
-    "white_address": "The address from which the account needs no signature.",
+    "white_address": "The address from which all requests of the account are allowed, without checking signature or permissions.",
     "resource": "A topic or group with which the rules are tried, besides those that they name.",
 }
 
@@ -82,9 +82,9 @@ _TRIAL_COLUMNS: Final[tuple[Column[TrialRow], ...]] = (
     Column("resource", "Topic or group"),
     Column("action", "Action"),
     Column("now", "Allowed now", Kind.YES_NO),
-    Column("rule_now", "Rule now"),
+    Column("rule_now", "Rule now", is_word=True),
     Column("then", "Allowed after the change", Kind.YES_NO),
-    Column("rule_then", "Rule after the change"),
+    Column("rule_then", "Rule after the change", is_word=True),
     Column("changes", "Changes", Kind.YES_NO),
 )
 
@@ -105,7 +105,9 @@ class AccountPage:
         known = await self._reads.all()
         present = next((found for one in known if (found := one.account(access_key)) is not None), None)
         if present is None and all(one.config is not None for one in known if one.is_enabled):
-            raise NotFound(f"no broker has the account {access_key[:200]}", "Choose one from the list.")
+            raise NotFound(
+                "no broker has the account {access_key}", "Choose one from the list.", access_key=access_key[:200]
+            )
         return self._view(visit, access_key, known, present)
 
     def _view(self, visit: Visit, access_key: str, known: list[BrokerAcl], present: PlainAccessConfig | None) -> View:
@@ -144,8 +146,9 @@ class AccountPage:
             silent = [broker for broker in targets if broker not in known or known[broker].config is None]
             if silent:
                 raise Invalid(
-                    f"{', '.join(silent)}: the broker does not report its accounts, so the secret key is unknown",
+                    "{brokers}: the broker does not report its accounts, so the secret key is unknown",
                     "Type the secret key.",
+                    brokers=", ".join(silent),
                 )
             secret, is_made = secrets.token_urlsafe(_SECRET_BYTES), True
         kept = next((found.secret_key for found in before.values() if found is not None), None)
@@ -181,7 +184,11 @@ class AccountPage:
         """Deletes the account at the brokers that have it, or may have it. Raises Invalid, NotFound, HeadraceError."""
         access_key = visit.path["account"]
         if form.confirm != access_key:
-            raise Invalid(f"{form.confirm[:200]!r} is not the access key", "Type the access key to delete the account.")
+            raise Invalid(
+                "{confirm} is not the access key",
+                "Type the access key to delete the account.",
+                confirm=repr(form.confirm[:200]),
+            )
         self._reads.cluster.forget()  # a secret key that was changed since must not be written back
         targets = await self._reads.targets(form.broker)
         known = {one.broker: one for one in await self._reads.all()}
@@ -192,7 +199,9 @@ class AccountPage:
             if broker not in known or known[broker].config is None or before[broker] is not None
         ]
         if not having:
-            raise NotFound(f"no broker has the account {access_key[:200]}", "Choose one from the list.")
+            raise NotFound(
+                "no broker has the account {access_key}", "Choose one from the list.", access_key=access_key[:200]
+            )
         for broker in having:
             await self._reads.cluster.admin.delete_account(access_key, broker=targets[broker])
         return Outcome(
@@ -209,7 +218,7 @@ def _rules_in(visit: Visit) -> Rules:
     try:
         return msgspec.convert(given, Rules, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"the rules are invalid: {error}", "Correct them and try again.") from error
+        raise Invalid("the rules are invalid: {error}", "Correct them and try again.", error=error) from error
 
 
 def _rules_of(present: PlainAccessConfig | None) -> Rules:
@@ -242,10 +251,12 @@ def _account(access_key: str, rules: Rules) -> PlainAccessConfig:
     """The account with these rules. Raises Invalid for an entry that a request cannot carry."""
     for line in (rules.topics + "\n" + rules.groups).splitlines():
         if "," in line:
-            raise Invalid(f"{line[:200]!r} contains a comma", "Write one entry per line.")
+            raise Invalid("{line} contains a comma", "Write one entry per line.", line=repr(line[:200]))
         if line.strip() and line.partition("=")[2].strip() not in {"DENY", "PUB", "SUB", "PUB|SUB", "SUB|PUB"}:
             raise Invalid(
-                f"expected an entry such as Orders=PUB|SUB, got {line[:200]!r}", "Use DENY, PUB, SUB or PUB|SUB."
+                "expected an entry such as Orders=PUB|SUB, got {line}",
+                "Use DENY, PUB, SUB or PUB|SUB.",
+                line=repr(line[:200]),
             )
     return PlainAccessConfig(
         access_key,
@@ -264,7 +275,11 @@ def _trial(
 ) -> list[TrialRow]:
     """Each topic and group that the old or the new rules name, any other one, and the one that is asked for."""
     if len(access_key) < 7:
-        raise Invalid(f"the access key {access_key!r} has fewer than 7 characters", "Choose a longer one.")
+        raise Invalid(
+            "the access key {access_key} has fewer than 7 characters",
+            "Choose a longer one.",
+            access_key=repr(access_key),
+        )
     named: dict[str, None] = {asked: None} if asked else {}
     for account in (present, then):
         if account is not None:

@@ -66,7 +66,13 @@ def _account_columns(*, is_editor: bool) -> tuple[Column[AccountRow], ...]:
         Column("groups", "Groups", Kind.LIST),
         Column("white_address", "White address", help="Requests from these addresses are not checked."),
         Column("brokers", "Brokers", Kind.LIST),
-        Column("differs", "Differs", Kind.YES_NO, help="Whether the account differs between brokers."),
+        Column(
+            "differs",
+            "Differs",
+            Kind.YES_NO,
+            is_shown_if_any=True,
+            help="Whether the account differs between brokers.",
+        ),
     )
 
 
@@ -119,7 +125,9 @@ class AclList:
         for address in addresses:
             # The list of a request is separated by commas; only `{…}` may have some, and brokers split them too.
             if "," in address:
-                raise Invalid(f"{address[:200]!r} contains a comma", "Write one address or pattern per line.")
+                raise Invalid(
+                    "{address} contains a comma", "Write one address or pattern per line.", address=repr(address[:200])
+                )
         Decisions([], addresses)
         self._reads.cluster.forget()
         targets = await self._reads.targets(form.broker)

@@ -58,7 +58,9 @@ class AclReads:
         if not broker:
             return dict(sorted(masters.items()))
         if broker not in masters:
-            raise Invalid(f"no master of the broker {broker[:80]} is registered", "Choose one of the brokers shown.")
+            raise Invalid(
+                "no master of the broker {broker} is registered", "Choose one of the brokers shown.", broker=broker[:80]
+            )
         return {broker: masters[broker]}
 
     async def _of(self, master: tuple[str, str]) -> BrokerAcl:

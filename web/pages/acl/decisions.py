@@ -49,7 +49,9 @@ class Decisions:
     def decide(self, access_key: str, action: str, resource: str, host: str = "") -> Decision:
         """Of a signed request of the account; `resource`: a topic, or `group:NAME`. Raises Invalid."""
         if action not in _PERMISSIONS:
-            raise Invalid(f"action={action[:80]!r} is not one of {', '.join(ACTIONS)}")
+            raise Invalid(
+                "action={action} is not one of {choices}", action=repr(action[:80]), choices=", ".join(ACTIONS)
+            )
         group = resource.removeprefix("group:")
         name = names.retry_topic(group) if group != resource else resource
         said = explain(self._rules, access_key, name, _PERMISSIONS[action], peer_address(host) if host else None)

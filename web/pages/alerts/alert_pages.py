@@ -25,6 +25,7 @@ from web.pages.alerts.alert_rows import (
     channel_rows,
     event_row,
     firing_row,
+    measure,
     public,
     rule_row,
 )
@@ -107,7 +108,7 @@ class AlertPages:
                 "/alerts/webhooks",
                 WebhookForm,
                 self.put_webhook,
-                "alert.channel.update",
+                "alert.channel.save",
                 "Add or change a webhook.",
                 admin,
                 name_of,
@@ -116,7 +117,7 @@ class AlertPages:
                 "/alerts/mails",
                 MailForm,
                 self.put_mail,
-                "alert.channel.update",
+                "alert.channel.save",
                 "Add or change a mail channel.",
                 admin,
                 name_of,
@@ -183,7 +184,13 @@ class AlertPages:
             sort="-at",
             empty="The rule has never fired.",
         )
-        return View("Rule", "alerts/rule.html", {"rule": rule, **self._choices()}, [table], rule.name)
+        data = {
+            "rule": rule,
+            "threshold": measure(rule.what.value, rule.threshold),
+            "firing": sum(event.rule == rule.name for event in self._alerts.firing()),
+            **self._choices(),
+        }
+        return View("Rule", "alerts/rule.html", data, [table], rule.name)
 
     async def show_channel(self, visit: Visit) -> View:
         """One channel, without its secrets."""
@@ -192,7 +199,9 @@ class AlertPages:
             (row for row in channel_rows(self._alerts.channels, self._alerts.rules) if row.channel == name), None
         )
         if row is None:
-            raise NotFound(f"the channel {name[:80]!r} does not exist", "Choose one from the list of channels.")
+            raise NotFound(
+                "the channel {name} does not exist", "Choose one from the list of channels.", name=repr(name[:80])
+            )
         channel = next((one for one in self._alerts.channels if one.name == name), None)
         data = {"row": row, "channel": None if channel is None else public(channel)}
         return View("Channel", "alerts/channel.html", data, subject=name)
@@ -258,7 +267,7 @@ class AlertPages:
         name = visit.path["channel"]
         before = self._channel(name)
         if before is None:
-            raise NotFound(f"the channel {name[:80]!r} does not exist or is built in")
+            raise NotFound("the channel {name} does not exist or is built in", name=repr(name[:80]))
         self._alerts.change_channels([one for one in self._alerts.channels if one.name != name])
         return Outcome("The channel {channel} was deleted.", {"channel": name}, "/alerts", before=public(before))
 
@@ -269,7 +278,7 @@ class AlertPages:
             await self._alerts.test_channel(name)
         except NotDelivered as error:
             raise QueryFailed(
-                f"the test message was not delivered: {error}", "Check the channel's settings."
+                "the test message was not delivered: {error}", "Check the channel's settings.", error=error
             ) from error
         return Outcome("A test message was sent to {channel}.", {"channel": name}, channel_path(name))
 
@@ -290,7 +299,7 @@ class AlertPages:
     def _rule(self, name: str) -> Rule:
         rule = next((rule for rule in self._alerts.rules if rule.name == name), None)
         if rule is None:
-            raise NotFound(f"the rule {name[:80]!r} does not exist", "Choose one from the list of rules.")
+            raise NotFound("the rule {name} does not exist", "Choose one from the list of rules.", name=repr(name[:80]))
         return rule
 
     def _channel(self, name: str) -> Channel | None:
@@ -306,7 +315,7 @@ class AlertPages:
 
 def _rule_of(form: RuleForm) -> Rule:
     if not form.channels:
-        raise Invalid("the rule has no channel", f"Choose at least one; {LOG} always exists.")
+        raise Invalid("the rule has no channel", "Choose at least one; {log} always exists.", log=LOG)
     return Rule(
         form.name,
         form.what,

@@ -1,6 +1,6 @@
 """Rows of alerts, rules and channels. Secrets of channels are in none."""
 
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,7 +19,11 @@ class FiringRow(msgspec.Struct, frozen=True):
     subject: str
     since: int
     value: float
+    what: str
+    """What the rule watches; empty: unknown."""
+    threshold: float | None
     text: str
+    """As in the log."""
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -29,7 +33,11 @@ class EventRow(msgspec.Struct, frozen=True):
     rule: str
     subject: str
     state: str
-    value: float
+    value: float | None
+    what: str
+    threshold: float | None
+    note: str
+    """Why it ended, if not because of the value."""
     text: str
 
 
@@ -38,6 +46,8 @@ class RuleRow(msgspec.Struct, frozen=True):
 
     rule: str
     enabled: bool
+    kind: str
+    """What it watches, as in the API."""
     what: str
     threshold: float
     for_ms: int
@@ -59,32 +69,58 @@ WHAT_WORDS: Final = {
     What.LAG_TIME: "seconds that a group is behind",
     What.DEAD_LETTERS: "new dead letters of a group within 10 minutes",
     What.DISK_DAYS: "days until a broker's disk is full (fires below)",
-    What.BROKER_DOWN: "broker is down (1)",
+    What.BROKER_DOWN: "broker does not answer",
     What.ROLE_RESTARTS: "restarts of a role within 15 minutes",
 }
 """English, keys of the translations."""
 
+_MEASURES: Final = {
+    What.LAG_MESSAGES: "{n} messages",
+    What.LAG_TIME: "{n} s",
+    What.DEAD_LETTERS: "{n} dead letters",
+    What.DISK_DAYS: "{n} days",
+    What.ROLE_RESTARTS: "{n} restarts",
+}
+"""Values with their units: English, keys of the translations."""
+_OF_GROUPS: Final = frozenset({What.LAG_MESSAGES.value, What.LAG_TIME.value, What.DEAD_LETTERS.value})
+
+
+def measure(what: str, value: float | None) -> tuple[str, dict[str, Any]] | None:
+    """A value or a threshold with its unit, for `t`; None if there is none."""
+    if value is None:
+        return None
+    if what == What.BROKER_DOWN.value:
+        return "does not answer" if value else "answers", {}
+    number = f"{round(value, 1):,.15g}"
+    return (_MEASURES[What(what)], {"n": number}) if what else ("{n}", {"n": number})
+
+
+def _rule_path(rule: str) -> str:
+    return path_of("alerts", "rules", rule)
+
+
 FIRING_COLUMNS: Final[tuple[Column[FiringRow], ...]] = (
-    Column("rule", "Rule", link=lambda row: path_of("alerts", "rules", row.rule)),
-    Column("subject", "Subject", link=lambda row: subject_path(row.text, row.subject)),
+    Column("rule", "Rule", link=lambda row: _rule_path(row.rule)),
+    Column("subject", "Subject", link=lambda row: subject_path(row.what, row.subject)),
     Column("since", "Since", Kind.TIME),
-    Column("value", "Value", Kind.RATE),
-    Column("text", "Text"),
+    Column("value", "Value", Kind.RATE, says=lambda row: measure(row.what, row.value)),
+    Column("threshold", "Threshold", Kind.RATE, says=lambda row: measure(row.what, row.threshold)),
 )
 EVENT_COLUMNS: Final[tuple[Column[EventRow], ...]] = (
     Column("at", "Time", Kind.TIME),
     Column("state", "State", is_word=True),
-    Column("rule", "Rule"),
-    Column("subject", "Subject", link=lambda row: subject_path(row.text, row.subject)),
-    Column("value", "Value", Kind.RATE),
-    Column("text", "Text"),
+    Column("rule", "Rule", link=lambda row: _rule_path(row.rule)),
+    Column("subject", "Subject", link=lambda row: subject_path(row.what, row.subject)),
+    Column("value", "Value", Kind.RATE, says=lambda row: measure(row.what, row.value)),
+    Column("threshold", "Threshold", Kind.RATE, says=lambda row: measure(row.what, row.threshold)),
+    Column("note", "Note", is_word=True, is_shown_if_any=True),
 )
 RULE_COLUMNS: Final[tuple[Column[RuleRow], ...]] = (
-    Column("rule", "Rule", link=lambda row: path_of("alerts", "rules", row.rule)),
+    Column("rule", "Rule", link=lambda row: _rule_path(row.rule)),
     Column("enabled", "Enabled", Kind.YES_NO),
     Column("what", "Watches", is_word=True),
-    Column("threshold", "Threshold", Kind.RATE),
-    Column("for_ms", "For at least", Kind.DURATION),
+    Column("threshold", "Threshold", Kind.RATE, says=lambda row: measure(row.kind, row.threshold)),
+    Column("for_ms", "For at least", Kind.DURATION, says=lambda row: None if row.for_ms else ("at once", {})),
     Column("subjects", "Subjects", help="A pattern of names: * for all, order-* for those that begin with order-."),
     Column("channels", "Channels", Kind.LIST, links=lambda row: [(one, channel_path(one)) for one in row.channels]),
 )
@@ -100,19 +136,28 @@ CHANNEL_COLUMNS: Final[tuple[Column[ChannelRow], ...]] = (
 
 def firing_row(event: AlertEvent) -> FiringRow:
     """The row of an alert that fires."""
-    return FiringRow(event.rule, event.subject, int(event.time_s * 1000), event.value, event.text)
+    what, threshold = _watched(event)
+    return FiringRow(event.rule, event.subject, int(event.time_s * 1000), event.value, what, threshold, event.text)
 
 
 def event_row(event: AlertEvent) -> EventRow:
     """The row of an event."""
     state = "firing" if event.firing else "resolved"
-    return EventRow(int(event.time_s * 1000), event.rule, event.subject, state, event.value, event.text)
+    value = None if event.reason else event.value
+    at = int(event.time_s * 1000)
+    return EventRow(at, event.rule, event.subject, state, value, *_watched(event), event.reason, event.text)
+
+
+def _watched(event: AlertEvent) -> tuple[str, float | None]:
+    """What the rule watched and its threshold: unknown of events that older versions recorded."""
+    return ("", None) if event.what is None else (event.what.value, event.threshold)
 
 
 def rule_row(rule: Rule) -> RuleRow:
     """The row of a rule."""
     what = WHAT_WORDS[rule.what]
-    return RuleRow(rule.name, rule.enabled, what, rule.threshold, rule.for_s * 1000, rule.subjects, list(rule.channels))
+    for_ms, channels = rule.for_s * 1000, list(rule.channels)
+    return RuleRow(rule.name, rule.enabled, rule.what.value, what, rule.threshold, for_ms, rule.subjects, channels)
 
 
 def channel_rows(channels: tuple[Channel, ...], rules: tuple[Rule, ...]) -> list[ChannelRow]:
@@ -128,10 +173,9 @@ def channel_rows(channels: tuple[Channel, ...], rules: tuple[Rule, ...]) -> list
     return rows
 
 
-def subject_path(text: str, subject: str) -> str | None:
+def subject_path(what: str, subject: str) -> str | None:
     """The page of an alert's subject; None unless it is a group's."""
-    is_group = any(f" {what.value}=" in text for what in (What.LAG_MESSAGES, What.LAG_TIME, What.DEAD_LETTERS))
-    return path_of("groups", subject) if is_group else None
+    return path_of("groups", subject) if what in _OF_GROUPS else None
 
 
 def channel_path(name: str) -> str:

@@ -102,8 +102,11 @@ def outcome_of(
     key, reported = form.key, after.get(form.key, "")
     if not is_same(reported, form.value):
         raise QueryFailed(
-            f"the server {address} accepted the request but {key} is {shown_value(key, reported)!r}",
+            "the server {address} accepted the request but {key} is {shown_value}",
             "The server does not support this key, or the value has the wrong type.",
+            address=address,
+            key=key,
+            shown_value=repr(shown_value(key, reported)),
         )
     return Outcome(
         "{key} of {address} is now {value}.",

@@ -57,13 +57,15 @@ _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
         is_enriched=True,
         help="Whether producers can send to the broker.",
     ),
-    Column("version", "Version", is_enriched=True),
-    Column("in_per_second", "In per second", Kind.RATE, is_enriched=True),
-    Column("out_per_second", "Out per second", Kind.RATE, is_enriched=True),
-    Column("in_today", "In today", Kind.NUMBER, is_enriched=True),
-    Column("in_yesterday", "In yesterday", Kind.NUMBER, is_enriched=True),
-    Column("out_today", "Out today", Kind.NUMBER, is_enriched=True),
-    Column("out_yesterday", "Out yesterday", Kind.NUMBER, is_enriched=True),
+    Column("version", "RocketMQ version", is_enriched=True),
+    Column("in_per_second", "Received per second", Kind.RATE, is_enriched=True),
+    Column("out_per_second", "Delivered per second", Kind.RATE, is_enriched=True),
+    Column(
+        "in_today", "Received today", Kind.NUMBER, is_enriched=True, help="Since midnight in the broker's time zone."
+    ),
+    Column(
+        "out_today", "Delivered today", Kind.NUMBER, is_enriched=True, help="Since midnight in the broker's time zone."
+    ),
     Column("disk_used_percent", "Disk used (%)", Kind.RATE, is_enriched=True),
     Column("started", "Started", Kind.TIME, is_enriched=True),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
@@ -71,7 +73,11 @@ _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
 _NAME_SERVER_COLUMNS: Final[tuple[Column[NameServerRow], ...]] = (
     Column("address", "Address", link=lambda row: path_of("cluster", "name-servers", row.address)),
     Column(
-        "count", "Brokers", Kind.NUMBER, is_enriched=True, help="Brokers that are registered with this name server."
+        "count",
+        "Number of brokers",
+        Kind.NUMBER,
+        is_enriched=True,
+        help="Brokers that are registered with this name server.",
     ),
     Column("brokers", "Addresses of brokers", Kind.LIST, is_enriched=True),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),

@@ -39,14 +39,16 @@ class ClusterReads:
         for broker in await self.brokers():
             if broker.address == address:
                 return broker
-        raise NotFound(f"no broker is registered at the address {address[:80]}", "Choose one from the list.")
+        raise NotFound(
+            "no broker is registered at the address {address}", "Choose one from the list.", address=address[:80]
+        )
 
     async def master(self, name: str) -> Broker:
         """The master of a broker name. Raises NotFound."""
         for broker in await self.brokers():
             if broker.name == name and broker.id == names.MASTER_ID:
                 return broker
-        raise NotFound(f"no master of the broker {name[:80]} is registered", "Choose one from the list.")
+        raise NotFound("no master of the broker {name} is registered", "Choose one from the list.", name=name[:80])
 
     async def name_servers(self) -> list[str]:
         """The addresses of the name servers."""

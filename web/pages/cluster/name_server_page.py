@@ -47,5 +47,7 @@ class NameServerPage:
         """Raises NotFound: no other address is ever connected to."""
         address = visit.path["address"]
         if address not in await self._reads.name_servers():
-            raise NotFound(f"{address[:80]} is not one of the name servers", "Choose one from the list.")
+            raise NotFound(
+                "{address} is not one of the name servers", "Choose one from the list.", address=address[:80]
+            )
         return address

@@ -47,15 +47,16 @@ def option_table(values: Mapping[str, str], own: OwnServer | None, page: str) ->
     def link(row: OptionRow) -> str | None:
         return None if row.is_changeable is False else f"{page}?key={row.key}#change"
 
-    columns: list[Column[OptionRow]] = [Column("key", "Key", link=link), Column("value", "Value")]
+    columns: list[Column[OptionRow]] = [
+        Column("key", "Option", link=link, note="description"),
+        Column("value", "Value"),
+    ]
     choices: tuple[Choice, ...] = ()
     if own is not None:
         columns += [
-            Column("origin", "Origin", Kind.WORD),
-            Column("source", "Source", is_shown_if_any=True),
+            Column("origin", "Origin", Kind.WORD, note="source"),
             Column("started_with", "Value at the start", is_shown_if_any=True),
             Column("is_changeable", "Changeable", Kind.YES_NO, help="Whether it can be changed while the server runs."),
-            Column("description", "Description"),
         ]
         choices = (_SHOWN,)
     return Table(
@@ -73,7 +74,7 @@ def option_table(values: Mapping[str, str], own: OwnServer | None, page: str) ->
 def checked_change(form: OptionForm) -> dict[str, str]:
     """What is sent to the server. Raises Invalid."""
     if not _KEY.fullmatch(form.key):
-        raise Invalid(f"unknown option {form.key!r}", "Choose a key from the table.")
+        raise Invalid("unknown option {key}", "Choose a key from the table.", key=repr(form.key))
     if not form.value.isprintable():
         raise Invalid("the value has a line break or another control character", "Write it on one line.")
     return {form.key: form.value.replace("\\", "\\\\")}

@@ -5,7 +5,7 @@ broker itself refuses messages (brokerPermission=4), at once, until it is change
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -14,6 +14,8 @@ from web.errors import QueryFailed
 from web.pages.cluster.cluster_reads import Broker, ClusterReads, permission_of, writes_of
 from web.paths import path_of
 from web.routes import Outcome, View, Visit
+
+_PERMISSION_WORDS: Final = {READ | WRITE: "Read and write", READ: "Read only", WRITE: "Write only"}
 
 
 class StopForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,6 +42,7 @@ class Writes:
             "is_in_routes": None if routed is None else bool(routed & WRITE),
             "is_accepting": None if own is None else bool(own & WRITE),
             "permission": own,
+            "permission_word": _PERMISSION_WORDS.get(own) if own is not None else None,
             "name_servers": len(await self._reads.name_servers()),
             "others": len({each.name for each in await self._reads.brokers()} - {broker.name}),
         }
@@ -77,11 +80,15 @@ class Writes:
         admin = self._reads.cluster.admin
         before = permission_of(await admin.broker_config(broker.address))
         if before is None:
-            raise QueryFailed(f"the broker {broker.address} does not report its brokerPermission")
+            raise QueryFailed("the broker {address} does not report its brokerPermission", address=broker.address)
         await admin.update_broker_config(broker.address, {"brokerPermission": change(before)})
         after = permission_of(await admin.broker_config(broker.address))
         if after != change(before):
-            raise QueryFailed(f"the broker {broker.address} accepted the request but its brokerPermission is {after}")
+            raise QueryFailed(
+                "the broker {address} accepted the request but its brokerPermission is {found}",
+                address=broker.address,
+                found=after,
+            )
         return Outcome(
             message,
             {"broker": broker.name},

@@ -93,21 +93,21 @@ _GROUP_COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
 _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
-    Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
     Column("offset_id", "Choose", Kind.CHOICE),
+    Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
     Column("stored_at", "Dead-lettered", Kind.TIME, help="When the message became a dead letter."),
+    Column("resent_at", "Resent", Kind.TIME, is_shown_if_any=True),
+    Column("keys", "Keys", Kind.LIST),
+    Column("body", "Body"),
+    Column("retries", "Retries", Kind.NUMBER),
     Column("original_topic", "Original topic", link=lambda row: path_of("topics", row.original_topic)),
+    Column("tag", "Tag"),
+    Column("size", "Size", Kind.BYTES),
     Column(
         "original_id",
         "Original message id",
         link=lambda row: message_path(row.original_id, row.original_topic),
     ),
-    Column("retries", "Retries", Kind.NUMBER),
-    Column("tag", "Tag"),
-    Column("keys", "Keys", Kind.LIST),
-    Column("size", "Size", Kind.BYTES),
-    Column("body", "Body"),
-    Column("resent_at", "Resent", Kind.TIME, is_shown_if_any=True),
     Column("copy_id", "Copy", is_shown_if_any=True),
 )
 
@@ -173,6 +173,7 @@ class DeadLetterPages:
             "begin": begin,
             "end": end,
             "count": 0,
+            "shown": 0,
             "ranges": [],
             "next": None,
             "run": self._resends.last(group),
@@ -187,6 +188,7 @@ class DeadLetterPages:
                 parse_offsets(visit.arguments.get("at", "")),
             )
             rows = await self._rows(group, page.rows)
+            data["shown"] = len(rows)
             data["ranges"] = [one.text for one in ranges]
             data["count"] = sum(one.end - one.begin for one in ranges)
             if page.next_offsets is not None:
@@ -194,7 +196,7 @@ class DeadLetterPages:
         columns = _LETTER_COLUMNS
         if visit.access < Access.OPERATOR:
             columns = tuple(column for column in columns if column.kind is not Kind.CHOICE)
-        table = Table("letters", LetterRow, rows, columns, empty="There are no dead letters in this period.")
+        table = Table("letters", LetterRow, rows, columns, empty="There are no dead letters in this period.", size=PAGE)
         return View("Dead letters", "dead_letters/group.html", data, [table], group)
 
     async def progress(self, visit: Visit) -> View:
@@ -203,8 +205,9 @@ class DeadLetterPages:
         run = self._resends.last(group)
         if run is None:
             raise NotFound(
-                f"no dead letters of {group} have been resent since the console started",
+                "no dead letters of {group} have been resent since the console started",
                 "The table of dead letters shows which ones were resent.",
+                group=group,
             )
         return View(
             "Dead letters", "dead_letters/progress.html", {"group": group, "run": run, "done": run.done}, (), group
@@ -222,14 +225,19 @@ class DeadLetterPages:
         for offset_id in dict.fromkeys(form.message):
             message = await self._messages.by_id(offset_id)
             if message.topic != dlq_topic(group):
-                raise Invalid(f"the message {offset_id} is in the topic {message.topic}, not in {dlq_topic(group)}")
+                raise Invalid(
+                    "the message {offset_id} is in the topic {topic}, not in {expected}",
+                    offset_id=offset_id,
+                    topic=message.topic,
+                    expected=dlq_topic(group),
+                )
             copy_id = await self._resends.send(group, message, form.to, visit.user, again=form.again)
             if copy_id is None:
                 skipped += 1
             else:
                 copies[message.message_id] = copy_id
         return Outcome(
-            "{sent} dead letters were resent. {skipped} were skipped: they had been resent before.",
+            "Dead letters resent: {sent}. Skipped because they had been resent before: {skipped}.",
             {"sent": len(copies), "skipped": skipped},
             path_of("dead-letters", group),
             after={"to": form.to, "copies": copies, "skipped": skipped},

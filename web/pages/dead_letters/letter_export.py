@@ -60,11 +60,11 @@ class LetterExport:
         """The dead letters of a group in a range of time. What fails after the beginning breaks the download off."""
         group, kind = visit.path["group"], visit.arguments.get("format", "jsonl")
         if kind not in _TYPES:
-            raise Invalid(f"format={kind[:80]!r} is not one of {', '.join(_TYPES)}")
+            raise Invalid("format={kind} is not one of {choices}", kind=repr(kind[:80]), choices=", ".join(_TYPES))
         if self._running >= _AT_ONCE:
-            raise TooOften(f"{_AT_ONCE} exports are in progress", "Wait until one has finished.")
+            raise TooOften("{at_once} exports are in progress", "Wait until one has finished.", at_once=_AT_ONCE)
         if not await self._queues.exists(group):
-            raise NotFound(f"the group {group} has no dead letters")
+            raise NotFound("the group {group} has no dead letters", group=group)
         begin, end = visit.arguments.get("begin"), visit.arguments.get("end")
         ranges = await self._queues.ranges(group, parse_time(begin) if begin else 0, parse_time(end) if end else None)
         self._running += 1

@@ -40,8 +40,9 @@ class LetterQueues:
         queues = sorted(await self._cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic)))
         if not queues:
             raise Invalid(
-                f"the topic {topic} has no readable queue",
+                "the topic {topic} has no readable queue",
                 "Enable read permission for the topic: 6 (read and write) or 4 (read only).",
+                topic=topic,
             )
         return [LetterRange(queue, *await self._bounds(queue, begin_ms, end_ms)) for queue in queues]
 

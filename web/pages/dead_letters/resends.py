@@ -95,7 +95,9 @@ class Resends:
         last = self._runs.get(group)
         if last is not None and last.state == "running":
             raise Invalid(
-                f"dead letters of {group} are already being resent", "Wait until the resend has finished, or cancel it."
+                "dead letters of {group} are already being resent",
+                "Wait until the resend has finished, or cancel it.",
+                group=group,
             )
         run = Run(group, visit.user, to, sum(one.end - one.begin for one in ranges), rate, _now_ms())
         self._runs.pop(group, None)
@@ -114,7 +116,7 @@ class Resends:
         """Ends the run in progress after the message that is being sent. Raises NotFound."""
         run = self._runs.get(group)
         if run is None or run.state != "running":
-            raise NotFound(f"no dead letters of {group} are being resent")
+            raise NotFound("no dead letters of {group} are being resent", group=group)
         run.state = "cancelled"
         return run
 

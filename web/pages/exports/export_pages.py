@@ -126,7 +126,7 @@ _TARGET_COLUMNS: Final[tuple[Column[TargetRow], ...]] = (
     Column("problem", "Problem", is_shown_if_any=True),
 )
 _RUN_COLUMNS: Final[tuple[Column[RunRow], ...]] = (
-    Column("started", "Started", Kind.TIME),
+    Column("started", "Started at", Kind.TIME),
     Column("target", "Target", link=lambda row: path_of("exports", row.target)),
     Column("format", "Format"),
     Column("topics", "Topics", Kind.LIST),
@@ -212,7 +212,7 @@ class ExportPages:
         target = await self._read(lambda files: files.find(Path(exports.folder), name))
         runs = [run for run in exports.runs if run.target == name]
         if target is None and not runs:
-            raise NotFound(f"nothing was exported to {name[:80]}", "Check its name in the list of exports.")
+            raise NotFound("nothing was exported to {name}", "Check its name in the list of exports.", name=name[:80])
         running = next((run for run in runs if run.is_running), None)
         data = {
             "target": target,
@@ -239,15 +239,24 @@ class ExportPages:
         """Asks the supervisor to start an export."""
         missing = self._find_missing()
         if form.format in missing:
-            raise QueryFailed(f"the package {missing[form.format]} is not installed", _advice(missing[form.format]))
+            raise QueryFailed(
+                "the package {package} is not installed", _advice(missing[form.format]), package=missing[form.format]
+            )
         topics = list(dict.fromkeys(re.split(r"[\s,]+", form.topics.strip()))) if form.topics.strip() else []
         if len(topics) > _MOST_TOPICS:
-            raise Invalid(f"{len(topics)} topics are named", f"Name at most {_MOST_TOPICS}, or none for all topics.")
+            raise Invalid(
+                "{count} topics are named",
+                "Name at most {most}, or none for all topics.",
+                count=len(topics),
+                most=_MOST_TOPICS,
+            )
         if topics:
             known = set(await self._topics.names())
             unknown = [topic for topic in topics if topic not in known]
             if unknown:
-                raise Invalid(f"the topic {unknown[0][:200]} does not exist", "Check its name in the list of topics.")
+                raise Invalid(
+                    "the topic {topic} does not exist", "Check its name in the list of topics.", topic=unknown[0][:200]
+                )
         order = {
             "target": form.target,
             "format": form.format,
@@ -282,7 +291,9 @@ class ExportPages:
         try:
             return msgspec.convert(answer, Exports)
         except msgspec.ValidationError as error:
-            raise QueryFailed(f"the supervisor sent an invalid answer: {error}", "Restart the appliance.") from error
+            raise QueryFailed(
+                "the supervisor sent an invalid answer: {error}", "Restart the appliance.", error=error
+            ) from error
 
     async def _read(self, read: Callable[[TargetFiles], Any]) -> Any:
         """Reads files in a thread, one page at a time: a folder that does not answer must not take one thread after the other."""
@@ -294,7 +305,10 @@ class ExportPages:
                 return await asyncio.shield(self._reading)
             except OSError as error:
                 raise QueryFailed(
-                    f"cannot read {error.filename}: {error.strerror}", "Check the owner and mode of the folder."
+                    "cannot read {path}: {reason}",
+                    "Check the owner and mode of the folder.",
+                    path=error.filename,
+                    reason=error.strerror,
                 ) from error
 
     def _formats(self) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def _columns() -> tuple[Column[GroupRow], ...]:
         ),
         Column("is_enabled", "Enabled", Kind.YES_NO, help="Whether the group may consume."),
         Column("brokers", "Brokers", Kind.LIST),
-        Column("problem", "Problem", is_enriched=True),
+        Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
     )
 
 

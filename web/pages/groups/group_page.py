@@ -103,8 +103,15 @@ class GroupPage:
         if not own and not connection.connection_set and not stats.offset_table:
             if problems:
                 # It may be known to a broker that could not be read.
-                raise NotFound(f"no broker that could be read has the group {group}", "; ".join(problems))
-            raise NotFound(f"the consumer group {group} does not exist", "Choose one from the list of consumer groups.")
+                raise NotFound(
+                    "no broker that could be read has the group {group}",
+                    "{problems}",
+                    group=group,
+                    problems="; ".join(problems),
+                )
+            raise NotFound(
+                "the consumer group {group} does not exist", "Choose one from the list of consumer groups.", group=group
+            )
         members, reports, silent = await self._members(group, connection)
         delays, late = await self._delays(group, stats)
         queues = queue_rows(stats, delays, reports)
@@ -355,6 +362,7 @@ def _queue_columns(group: str) -> tuple[Column[QueueRow], ...]:
             "Read by",
             link=lambda row: member_path(group, row.client) if row.client else None,
             help="The member to which the queue is assigned.",
+            none="no member reports it",
         ),
         Column("consumer_offset", "Consumer offset", Kind.NUMBER, help="The offset at which the group continues."),
         Column("broker_offset", "Broker offset", Kind.NUMBER, help="The offset of the next message that is stored."),
@@ -375,7 +383,7 @@ def _member_columns(group: str) -> tuple[Column[MemberRow], ...]:
         Column("version", "Version"),
         Column("queues", "Queues", Kind.NUMBER, help="Number of queues assigned to the member."),
         Column("started", "Started", Kind.TIME),
-        Column("problem", "Problem"),
+        Column("problem", "Problem", is_shown_if_any=True),
     )
 
 

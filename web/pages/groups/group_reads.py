@@ -69,8 +69,10 @@ class GroupReads:
         members = await self.members(group)
         if all(member.client_id != client for member in members.connection_set):
             raise NotFound(
-                f"{client[:300]} is not a connected member of the consumer group {group}",
+                "{client} is not a connected member of the consumer group {group}",
                 "The page of the group lists the connected members.",
+                client=client[:300],
+                group=group,
             )
 
         async def fetch(admin: Admin) -> ConsumerRunningInfo:
@@ -78,7 +80,11 @@ class GroupReads:
                 async with asyncio.timeout(_MEMBER_TIMEOUT_S):
                     return await admin.running_info(group, client, with_stacks=with_stacks)
             except TimeoutError as error:
-                raise QueryFailed(f"the member {client} did not answer within {_MEMBER_TIMEOUT_S:g} s") from error
+                raise QueryFailed(
+                    "the member {client} did not answer within {seconds} s",
+                    client=client,
+                    seconds=f"{_MEMBER_TIMEOUT_S:g}",
+                ) from error
 
         return await self.cluster.read(("running", group, client, with_stacks), fetch, fresh_s=_MEMBER_FRESH_S)
 

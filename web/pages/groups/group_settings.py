@@ -61,7 +61,9 @@ class GroupSettings:
         check_group(form.name)
         settings, _ = await self._reads.settings()
         if form.name in settings:
-            raise Invalid(f"the consumer group {form.name} already exists", "Change its settings on its page.")
+            raise Invalid(
+                "the consumer group {name} already exists", "Change its settings on its page.", name=form.name
+            )
         await self._reads.cluster.admin.update_group(_config(form.name, form))
         return Outcome("The consumer group was created.", location=path_of("groups", form.name), after=form)
 
@@ -100,13 +102,20 @@ class GroupSettings:
         """Deletes a group at all brokers that have it. Raises Invalid, NotFound, HeadraceError."""
         group = visit.path["group"]
         if form.name != group:
-            raise Invalid(f"{form.name[:300]!r} is not the name of this group", f"Type {group} to delete it.")
+            raise Invalid(
+                "{name} is not the name of this group",
+                "Type {group} to delete it.",
+                name=repr(form.name[:300]),
+                group=group,
+            )
         before = await self._own(group)
         members = await self._reads.members(group)
         if members.connection_set:
             raise Invalid(
-                f"the group {group} has {len(members.connection_set)} connected members, which would create it again",
+                "the group {group} has {count} connected members, which would create it again",
                 "Stop its members first.",
+                group=group,
+                count=len(members.connection_set),
             )
         for address in before:
             await self._reads.cluster.admin.delete_group(group, remove_offsets=form.remove_offsets, broker=address)
@@ -120,7 +129,7 @@ class GroupSettings:
             raise Invalid("; ".join(problems), "Nothing was changed: settings must be the same on all brokers.")
         own = settings.get(group)
         if own is None:
-            raise NotFound(f"no broker has settings for the consumer group {group}")
+            raise NotFound("no broker has settings for the consumer group {group}", group=group)
         masters = await self._reads.cluster.read(("masters",), lambda admin: admin.masters())
         return {masters[broker]: config for broker, config in own.items() if broker in masters}
 

@@ -1,6 +1,8 @@
 """Resets of a group's offsets: what would change, and the change itself."""
 
 import datetime as dt
+import re
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -17,7 +19,16 @@ from web.tables.table import Column, Kind, Table
 Where = Literal["time", "start", "end", "offset", "group"]
 _NOTICED: Final = frozenset({"time", "start", "end"})
 """Resets of which brokers notify connected members; the others only change what is stored."""
+_FIELDS: Final[Mapping[Where, frozenset[str]]] = {
+    "time": frozenset({"time"}),
+    "start": frozenset(),
+    "end": frozenset(),
+    "offset": frozenset({"offset", "broker", "queue"}),
+    "group": frozenset({"source"}),
+}
+"""The fields that each kind of reset uses."""
 _MOST: Final = (1 << 63) - 1
+_TIME_OF_DAY: Final = re.compile(r"\d\d?:\d\d", re.ASCII)
 
 
 class Reset(msgspec.Struct, frozen=True):
@@ -52,10 +63,12 @@ class ChangeRow(msgspec.Struct, frozen=True):
 
     broker: str
     queue: int
+    skipped: int
+    """Messages that the group would not receive."""
+    again: int
+    """Messages that it would receive again."""
     stored_offset: int | None
     target_offset: int
-    skipped: int
-    """Messages that the group would not receive; negative: that it would receive again."""
     min_offset: int
     max_offset: int
 
@@ -63,14 +76,10 @@ class ChangeRow(msgspec.Struct, frozen=True):
 _COLUMNS: Final[tuple[Column[ChangeRow], ...]] = (
     Column("broker", "Broker"),
     Column("queue", "Queue", Kind.NUMBER),
+    Column("skipped", "Would be skipped", Kind.NUMBER, help="Messages that the group would not receive."),
+    Column("again", "Would be consumed again", Kind.NUMBER, help="Messages that the group would receive again."),
     Column("stored_offset", "Current offset", Kind.NUMBER),
     Column("target_offset", "New offset", Kind.NUMBER),
-    Column(
-        "skipped",
-        "Skipped",
-        Kind.NUMBER,
-        help="Messages that the group would skip; negative: messages that it would receive again.",
-    ),
     Column("min_offset", "First offset", Kind.NUMBER),
     Column("max_offset", "Broker offset", Kind.NUMBER),
 )
@@ -97,9 +106,10 @@ class Resets:
             ChangeRow(
                 one.queue.broker_name,
                 one.queue.queue_id,
+                max(0, one.skipped),
+                max(0, -one.skipped),
                 one.stored_offset,
                 one.target_offset,
-                one.skipped,
                 one.min_offset,
                 one.max_offset,
             )
@@ -107,8 +117,8 @@ class Resets:
         ]
         data |= {
             "reset": {key: value for key, value in msgspec.to_builtins(reset).items() if value not in {None, ""}},
-            "skipped": sum(max(0, row.skipped) for row in rows),
-            "again": sum(max(0, -row.skipped) for row in rows),
+            "skipped": sum(row.skipped for row in rows),
+            "again": sum(row.again for row in rows),
             "members": len(members.connection_set),
             "moment": parse_time(reset.time) if reset.to == "time" else None,
         }
@@ -118,6 +128,7 @@ class Resets:
     async def plan(self, group: str, reset: Reset) -> list[OffsetChange]:
         """What the reset would change, a queue each. Raises Invalid, HeadraceError."""
         cluster = self._reads.cluster
+        _check_fields(reset)
 
         async def preview(of: str, moment: int) -> list[OffsetChange]:
             key = ("reset", of, reset.topic, moment)
@@ -140,14 +151,21 @@ class Resets:
                 if reset.queue is None or (one.queue.broker_name, one.queue.queue_id) == (reset.broker, reset.queue)
             ]
             if not chosen:
-                raise Invalid(f"the topic {reset.topic} has no queue {reset.queue} on the broker {reset.broker}")
+                raise Invalid(
+                    "the topic {topic} has no queue {queue} on the broker {broker}",
+                    topic=reset.topic,
+                    queue=reset.queue,
+                    broker=reset.broker,
+                )
             return [_moved(one, reset.offset) for one in chosen]
         if not reset.source or reset.source == group:
             raise Invalid("the source group is missing", "Enter the group whose offsets are to be copied.")
         offsets = {one.queue: one.stored_offset for one in await preview(reset.source, LATEST)}
         copied = [(one, offset) for one in now if (offset := offsets.get(one.queue)) is not None]
         if not copied:
-            raise Invalid(f"the group {reset.source} has no offsets for the topic {reset.topic}")
+            raise Invalid(
+                "the group {source} has no offsets for the topic {topic}", source=reset.source, topic=reset.topic
+            )
         return [_moved(one, offset) for one, offset in copied]
 
     async def run(self, visit: Visit, reset: Reset) -> Outcome:
@@ -162,15 +180,17 @@ class Resets:
             members = await self._reads.members(group)
             if members.connection_set:
                 raise Invalid(
-                    f"the group {group} has {len(members.connection_set)} connected members, which would overwrite the offsets",
+                    "the group {group} has {count} connected members, which would overwrite the offsets",
                     "Stop its members first, or reset by time.",
+                    group=group,
+                    count=len(members.connection_set),
                 )
             after = {}
             for one in changes:
                 await admin.update_consumer_offset(group, one.queue, one.target_offset)
                 after[one.queue] = one.target_offset
         return Outcome(
-            "The offsets of {count} queues were reset. Connected members continue at the new offsets after about ten seconds.",
+            "Queues whose offsets were reset: {count}. If members are connected, they continue at the new offsets after about ten seconds.",
             {"count": len(after)},
             path_of("groups", group),
             {_name(one.queue): one.stored_offset for one in changes},
@@ -179,14 +199,16 @@ class Resets:
 
 
 def parse_time(text: str) -> int:
-    """Ms since 1970 of ISO 8601 (UTC unless it has a zone) or of a number of ms. Raises Invalid."""
+    """Ms since 1970 of ISO 8601 (UTC unless it has a zone), of a time of today, or of a number of ms. Raises Invalid."""
     if text.isascii() and text.isdecimal() and len(text) <= 14:
         return int(text)
     try:
-        moment = dt.datetime.fromisoformat(text)
+        if _TIME_OF_DAY.fullmatch(text):
+            text = f"{dt.datetime.now(dt.UTC):%Y-%m-%d} {text.rjust(5, '0')}"
+        moment = dt.datetime.fromisoformat(text.replace("/", "-"))
     except ValueError as error:
         raise Invalid(
-            f"{text[:80]!r} is not a valid time", "Enter a time such as 2026-11-23T09:00:00, in UTC."
+            "{text} is not a valid time", "Enter a time such as 2026-11-23 09:00:00.", text=repr(text[:80])
         ) from error
     return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000))
 
@@ -196,7 +218,26 @@ def _from_arguments(visit: Visit) -> Reset:
     try:
         return msgspec.convert(given, Reset, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"the request is invalid: {error}", "Correct the parameter and try again.") from error
+        raise Invalid("the request is invalid: {error}", "Correct the parameter and try again.", error=error) from error
+
+
+def _check_fields(reset: Reset) -> None:
+    """A field that the kind of reset does not use is refused: whoever entered it expects something else. Raises Invalid."""
+    given = {
+        "time": reset.time,
+        "offset": reset.offset is not None,
+        "broker": reset.broker,
+        "queue": reset.queue is not None,
+        "source": reset.source,
+    }
+    extra = [name for name, is_given in given.items() if is_given and name not in _FIELDS[reset.to]]
+    if extra:
+        raise Invalid(
+            "the fields {fields} do not apply to a reset to {to}",
+            "Leave them empty, or choose another place to continue at.",
+            fields=", ".join(extra),
+            to=reset.to,
+        )
 
 
 def _moment(reset: Reset) -> int:

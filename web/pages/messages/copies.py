@@ -45,8 +45,10 @@ def copy_for_topic(message: MessageExt) -> Message:
     body, is_whole = body_of(message, _MOST)
     if not is_whole:
         raise Invalid(
-            f"the body of the message {message.message_id} is larger than {_MOST} bytes",
+            "the body of the message {message_id} is larger than {most} bytes",
             "Send it with a RocketMQ client.",
+            message_id=message.message_id,
+            most=_MOST,
         )
     kept = {name: value for name, value in message.properties.items() if name not in _BY_BROKERS}
     return Message(original_topic(message), body, flag=message.flag, properties=kept)

@@ -1,5 +1,6 @@
-"""One message: body, properties, where it is stored, and which groups are beyond it."""
+"""One message: body, properties, where it is stored, and what is known of each group: an offset beyond it does not mean that it was consumed."""
 
+from collections.abc import Container
 from typing import Annotated, Final
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from headrace import HeadraceError, MessageExt, MessageInvalid, MessageQueue
 from headrace.errors import RemoteProtocolError
 from headrace.model.host import format_host
-from headrace.model.names import DLQ_PREFIX, FORBIDDEN_TO_SEND
+from headrace.model.names import DLQ_PREFIX, FORBIDDEN_TO_SEND, dlq_topic, is_retry_topic, retry_topic
 from web.errors import Invalid
 from web.pages.groups.group_reads import GroupReads
 from web.pages.messages.bodies import MOST_OF_ONE, Body, body_of, describe
@@ -18,7 +19,8 @@ from web.paths import path_of
 from web.routes import Outcome, View, Visit
 from web.tables.table import Column, Kind, Table
 
-CONSUMED, WAITING, NO_OFFSET = "consumed", "not consumed yet", "no offset"
+PASSED, WAITING, NO_OFFSET = "offset is beyond it", "not consumed yet", "no offset"
+RETRIED, DEAD_LETTER = "sent back for a retry", "dead letter"
 
 
 class TrackRow(msgspec.Struct, frozen=True):
@@ -52,10 +54,10 @@ _COLUMNS: Final[tuple[Column[TrackRow], ...]] = (
         "state",
         "State",
         Kind.WORD,
-        help="Consumed: the group's offset is beyond the message. Its filter may have skipped it.",
+        link=lambda row: path_of("dead-letters", row.group) if row.state == DEAD_LETTER else None,
     ),
     Column("offset", "Consumer offset", Kind.NUMBER),
-    Column("problem", "Problem"),
+    Column("problem", "Problem", is_shown_if_any=True),
 )
 
 
@@ -117,7 +119,8 @@ class MessagePage:
             raise Invalid("the message is a dead letter", "Resend it on the page of the group's dead letters.")
         if not _is_sendable(message):
             raise Invalid(
-                f"the topic {original_topic(message)} is reserved for the broker; its messages cannot be resent"
+                "the topic {original_topic} is reserved for the broker; its messages cannot be resent",
+                original_topic=original_topic(message),
             )
         copy = copy_for_group(message, form.group) if form.group else copy_for_topic(message)
         try:
@@ -136,8 +139,9 @@ class MessagePage:
         members = await GroupReads(self._reads.cluster).members(group)
         if not members.connection_set:
             raise Invalid(
-                f"the group {group} has no connected member",
+                "the group {group} has no connected member",
                 "Start a member, or send a copy: the group consumes the copy when a member connects.",
+                group=group,
             )
         return min(one.client_id or "" for one in members.connection_set)
 
@@ -147,6 +151,7 @@ class MessagePage:
             groups = await cluster.read(("topic groups", topic), lambda admin: admin.topic_groups(topic))
             queues = await cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic))
             info = await cluster.read(("cluster",), lambda admin: admin.cluster_info())
+            topics = frozenset(await cluster.read(("topics",), lambda admin: admin.topics()))
         except HeadraceError as error:
             return [], [f"{topic}: {error}"]
         stored_at = format_host(message.store_host)
@@ -154,16 +159,26 @@ class MessagePage:
         queue = next((one for one in queues if one.broker_name in names and one.queue_id == message.queue_id), None)
         if queue is None:
             return [], [f"no broker of this cluster has the address {stored_at}, at which the message is stored"]
-        answers = await cluster.map(lambda group: self._offset(group, queue), groups)
-        rows = []
-        for group, answer in zip(groups, answers, strict=True):
-            if isinstance(answer, Exception):
-                rows.append(TrackRow(group, None, None, str(answer)))
-            elif answer is None:
-                rows.append(TrackRow(group, NO_OFFSET, None))
-            else:
-                rows.append(TrackRow(group, CONSUMED if answer > message.queue_offset else WAITING, answer))
-        return rows, []
+        answers = await cluster.map(lambda group: self._state(group, queue, message, topics), groups)
+        return [
+            TrackRow(group, None, None, str(answer)) if isinstance(answer, Exception) else answer
+            for group, answer in zip(groups, answers, strict=True)
+        ], []
+
+    async def _state(self, group: str, queue: MessageQueue, message: MessageExt, topics: Container[str]) -> TrackRow:
+        """What is known of the message in a group. Raises HeadraceError."""
+        offset = await self._offset(group, queue)
+        if offset is None:
+            return TrackRow(group, NO_OFFSET, None)
+        if offset <= message.queue_offset:
+            return TrackRow(group, WAITING, offset)
+        copies = [(dlq_topic(group), DEAD_LETTER)]
+        if not is_retry_topic(message.topic):  # it would be found itself
+            copies.append((retry_topic(group), RETRIED))
+        for topic, state in copies:
+            if topic in topics and await self._reads.has_copy(topic, message):
+                return TrackRow(group, state, offset)
+        return TrackRow(group, PASSED, offset)
 
     async def _offset(self, group: str, queue: MessageQueue) -> int | None:
         return await self._reads.cluster.read(

@@ -33,6 +33,8 @@ class FilteredPage:
     next_offsets: Sequence[int] | None
     scanned: int
     """How many messages were compared."""
+    until: int = 0
+    """When the last one of them was stored, ms; 0: there was none."""
 
 
 class MessageReads:
@@ -52,9 +54,18 @@ class MessageReads:
         if topic:
             found = await self._by_unique_id(topic, message_id)
             if found is None:
-                raise NotFound(f"the topic {topic} has no message with the id {message_id}", _DELETED)
+                raise NotFound(
+                    "the topic {topic} has no message with the id {message_id}",
+                    _DELETED,
+                    topic=topic,
+                    message_id=message_id,
+                )
             return found
         return await self._in_any_topic(message_id)
+
+    async def has_copy(self, topic: str, message: MessageExt) -> bool:
+        """Whether the topic has a message with the same unique id: in a group's own topics, a retry or a dead letter of it."""
+        return await self._by_unique_id(topic, message.message_id) is not None
 
     async def by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> list[MessageRow]:
         """The messages of a topic with a key, oldest first; of many the newest."""
@@ -70,8 +81,9 @@ class MessageReads:
         queues = sorted(await self.cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic)))
         if not queues:
             raise Invalid(
-                f"the topic {topic} has no readable queue",
+                "the topic {topic} has no readable queue",
                 "Enable read permission for the topic: 6 (read and write) or 4 (read only).",
+                topic=topic,
             )
         if offsets is not None and len(offsets) != len(queues):
             raise Invalid("the number of queues has changed", "Search again from the beginning.")
@@ -107,16 +119,17 @@ class MessageReads:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + _SCAN_S
         rows: list[MessageRow] = []
-        scanned = 0
+        scanned = until = 0
         while True:
             page = await self.by_time(topic, begin_ms, end_ms, offsets)
             scanned += len(page.rows)
             rows += filter(matches, page.rows)
+            until = page.rows[-1].stored_at if page.rows else until
             if page.next_offsets is None:
-                return FilteredPage(rows, None, scanned)
+                return FilteredPage(rows, None, scanned, until)
             offsets = list(page.next_offsets)
             if len(rows) >= PAGE or scanned >= _MOST_SCANNED or loop.time() >= deadline_s:
-                return FilteredPage(rows, offsets, scanned)
+                return FilteredPage(rows, offsets, scanned, until)
 
     async def from_offset(self, queue: MessageQueue, offset: int) -> tuple[Sequence[MessageRow], int | None]:
         """A page of the messages of one queue, and the offset at which the next one starts; None: it is the last one."""
@@ -154,10 +167,17 @@ class MessageReads:
             return min(found, key=lambda message: message.store_timestamp)
         failures = [one for one in answers if isinstance(one, Exception) and not isinstance(one, RouteNotFound)]
         if failures:
-            raise QueryFailed(f"{len(failures)} of {len(searched)} topics could not be searched: {failures[0]}")
+            raise QueryFailed(
+                "{count} of {searched} topics could not be searched: {failure}",
+                count=len(failures),
+                searched=len(searched),
+                failure=failures[0],
+            )
         raise NotFound(
-            f"none of the {len(searched)} topics has a message with the id {message_id}",
+            "none of the {count} topics has a message with the id {message_id}",
             "Retry, dead letter and system topics are searched only if you enter the topic. " + _DELETED,
+            count=len(searched),
+            message_id=message_id,
         )
 
 
@@ -166,7 +186,12 @@ async def _viewed(admin: Admin, message_id: str) -> MessageExt:
         return await admin.view_message(message_id, decompress=False)
     except BrokerError as error:
         if error.code in {ResponseCode.NO_MESSAGE, ResponseCode.SYSTEM_ERROR}:
-            raise NotFound(f"the broker has no message with the id {message_id}: {error}", _DELETED) from error
+            raise NotFound(
+                "the broker has no message with the id {message_id}: {error}",
+                _DELETED,
+                message_id=message_id,
+                error=error,
+            ) from error
         raise
 
 

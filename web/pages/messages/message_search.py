@@ -11,7 +11,7 @@ from web.pages.messages.message_reads import MOST_BY_KEY, MessageReads
 from web.pages.messages.message_row import MessageRow, row_of
 from web.paths import path_of
 from web.routes import View, Visit
-from web.tables.table import Column, Kind, Table
+from web.tables.table import SIZES, Column, Kind, Table
 
 _HOUR_MS: Final = 3_600_000
 _FOREVER: Final = (1 << 63) - 1
@@ -95,10 +95,11 @@ class MessageSearch:
             data |= {"begin": begin, "end": end if search.end else None, "looked_at": page.scanned}
             if page.next_offsets is not None:
                 data["next"] = _next(search, begin=str(begin), at=".".join(map(str, page.next_offsets)))
+                data["end"] = page.until or begin  # what was searched, and not what was asked for
         else:
             return View("Find messages", "messages/search.html", data)
         data["is_searched"] = True
-        table = Table("messages", MessageRow, rows, COLUMNS, empty="No message was found.")
+        table = Table("messages", MessageRow, rows, COLUMNS, empty="No message was found.", size=SIZES[-1])
         return View("Find messages", "messages/search.html", data, [table])
 
     def _span(self, search: Search, default_begin: int) -> tuple[int, int]:
@@ -144,4 +145,4 @@ def _from_arguments(visit: Visit) -> Search:
     try:
         return msgspec.convert(given, Search, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"the request is invalid: {error}", "Correct the parameter and try again.") from error
+        raise Invalid("the request is invalid: {error}", "Correct the parameter and try again.", error=error) from error

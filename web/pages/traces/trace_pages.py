@@ -75,7 +75,7 @@ class TracePages:
                 "/traces",
                 self.show,
                 "Show the trace of a message.",
-                menu="MessageTrace",
+                menu="Message trace",
                 shortcut="r",
                 arguments={
                     "id": "The unique id of the message.",
@@ -90,7 +90,7 @@ class TracePages:
         given = {name: visit.arguments.get(name, "").strip() for name in ("id", "key", "topic")}
         message_id, key, topic = given["id"], given["key"], given["topic"] or names.TRACE_TOPIC
         if any(len(text) > _MOST_TEXT for text in given.values()):
-            raise Invalid(f"the id, key and topic must each have at most {_MOST_TEXT} characters")
+            raise Invalid("the id, key and topic must each have at most {most} characters", most=_MOST_TEXT)
         data: dict[str, Any] = {
             "id": message_id,
             "key": key,

@@ -13,7 +13,7 @@ from web.errors import Invalid
 from web.pages.messages.message_reads import MessageReads
 from web.pages.messages.message_row import MessageRow
 from web.pages.messages.message_search import parse_offsets
-from web.pages.waiting.delay_reads import DelayReads, LevelRow, TimerRow
+from web.pages.waiting.delay_reads import DelayReads, Delays, LevelRow, TimerRow
 from web.pages.waiting.waiting_message import WaitingMessage, real_topic, table_of, waiting, whole
 from web.paths import path_of
 from web.routes import Query, Route, View, Visit
@@ -23,13 +23,19 @@ MENU: Final = "Delay"
 _FOREVER: Final = (1 << 63) - 1
 _AT: Final = {"at": "Where the next page starts: `next` of the page before."}
 
+
+def _of_nothing(row: LevelRow) -> tuple[str, dict[str, str]] | None:
+    """In place of a time."""
+    return None if row.waiting else ("nothing waits", {})
+
+
 _LEVEL_COLUMNS: Final[tuple[Column[LevelRow], ...]] = (
     Column("broker", "Broker"),
     Column("level", "Delay level", Kind.NUMBER, link=lambda row: path_of("delays", row.broker, str(row.level))),
     Column("delay", "Delay", Kind.DURATION),
     Column("waiting", "Waiting messages", Kind.NUMBER),
-    Column("next_due", "Next one due", Kind.TIME, is_enriched=True),
-    Column("last_due", "Last one due", Kind.TIME, is_enriched=True),
+    Column("next_due", "Next one due", Kind.TIME, is_enriched=True, says=_of_nothing),
+    Column("last_due", "Last one due", Kind.TIME, is_enriched=True, says=_of_nothing),
     Column("delivered", "Delivered", Kind.NUMBER, help="All messages of this level that the broker has delivered."),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
@@ -70,7 +76,7 @@ class DelayPages:
     async def show(self, _visit: Visit) -> View:
         """Delay levels and timers of all masters."""
         found = await self._reads.delays()
-        without = sorted(row.broker for row in found.timers if row.waiting is None)
+        without = _without_timers(found)
         levels = Table(
             "levels",
             LevelRow,
@@ -100,6 +106,7 @@ class DelayPages:
     async def show_timers(self, visit: Visit) -> View:
         """A page of the timer topic: the messages that still wait, in the order in which they were sent."""
         data: dict[str, Any] = {"is_used": TIMER_TOPIC in await self._topics.names(), "next": None, "looked_at": 0}
+        problems: Sequence[str] = ()
         rows: list[WaitingMessage] = []
         if data["is_used"]:
             now_ms = self._now_ms()
@@ -112,7 +119,15 @@ class DelayPages:
             data["looked_at"] = page.scanned
             if page.next_offsets is not None:
                 data["next"] = {"at": ".".join(map(str, page.next_offsets))}
-        return View("Timer messages", "waiting/timers.html", data, [table_of(rows)])
+        else:
+            found = await self._reads.delays()
+            data["without_timers"], problems = _without_timers(found), found.problems
+        return View("Timer messages", "waiting/timers.html", data, [table_of(rows)], problems=problems)
+
+
+def _without_timers(found: Delays) -> list[str]:
+    """The brokers that do not report timers."""
+    return sorted(row.broker for row in found.timers if row.waiting is None)
 
 
 def due_at(row: MessageRow) -> int:

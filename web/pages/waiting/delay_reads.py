@@ -95,7 +95,9 @@ class DelayReads:
         for row in rows:
             if row.level == level:
                 return row
-        raise NotFound(f"the broker {broker} has no delay level {level}", "Choose one from the list.")
+        raise NotFound(
+            "the broker {broker} has no delay level {level}", "Choose one from the list.", broker=broker, level=level
+        )
 
     async def longest_timer_ms(self) -> int:
         """How long a timer message may wait at any master. Raises HeadraceError."""

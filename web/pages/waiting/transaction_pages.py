@@ -99,8 +99,8 @@ _HALF_COLUMNS: Final[tuple[Column[HalfRow], ...]] = (
     Column("broker", "Broker"),
 )
 _GIVEN_UP_COLUMNS: Final[tuple[Column[GivenUpRow], ...]] = (
-    Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
     Column("offset_id", "Choose", Kind.CHOICE),
+    Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
     Column("given_up_at", "Given up", Kind.TIME),
     Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
     Column("group", "Producer group"),
@@ -182,8 +182,10 @@ class TransactionPages:
         for message in messages:
             if message.topic != TRANSACTION_CHECK_MAX_TIME_TOPIC:
                 raise Invalid(
-                    f"the message {message.offset_message_id} is in the topic {message.topic}, "
-                    f"not in {TRANSACTION_CHECK_MAX_TIME_TOPIC}"
+                    "the message {offset_message_id} is in the topic {topic}, not in {expected}",
+                    offset_message_id=message.offset_message_id,
+                    topic=message.topic,
+                    expected=TRANSACTION_CHECK_MAX_TIME_TOPIC,
                 )
         checked: list[str] = []
         for message in messages:
@@ -192,13 +194,16 @@ class TransactionPages:
                     checked.append(message.message_id)
             except HeadraceError as error:
                 raise QueryFailed(
-                    f"{message.message_id}: {error}; {len(checked)} messages before it are checked again",
+                    "{message_id}: {error}; {count} messages before it are checked again",
                     "Fix the cause and try again: messages that are already checked again are skipped.",
                     after={"checked": checked},
+                    message_id=message.message_id,
+                    error=error,
+                    count=len(checked),
                 ) from error
         skipped = len(messages) - len(checked)
         return Outcome(
-            "{checked} messages are checked again. {skipped} were skipped: they had been checked again before.",
+            "Messages checked again: {checked}. Skipped because they had been checked again before: {skipped}.",
             {"checked": len(checked), "skipped": skipped},
             "/transactions",
             after={"checked": checked, "skipped": skipped},

@@ -1,0 +1,99 @@
+"""Attempts: logins that were begun and have not come back from the provider, bound to the browser by a cookie.
+
+Nothing is stored for an attempt, so that strangers who begin many take no memory and drive nobody's out. State, nonce and PKCE verifier are
+derived from the cookie with a key that only this process has: a browser can neither choose them nor compute those of another.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from web.errors import Refused
+
+LIFETIME_MS: Final = 10 * 60_000
+"""How long a user may take at the provider."""
+_LONGEST_THEN: Final = 1_000  # limit: cookies have 4 KiB; the start page is shown in place of a longer address
+_MOST_USED: Final = 10_000  # limit: memory; each has cost a request to the provider, whose number is limited
+_AGAIN: Final = "Log in again, in one window, and within 10 minutes."
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt."""
+
+    cookie: str
+    then: str
+    """The page that was asked for."""
+    state: str
+    nonce: str
+    verifier: str
+
+    @property
+    def challenge(self) -> str:
+        """Of PKCE, method S256."""
+        return _encode(hashlib.sha256(self.verifier.encode()).digest())
+
+
+class Attempts:
+    """Begins attempts, and accepts each once."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._key = secrets.token_bytes(32)
+        self._used: OrderedDict[str, int] = OrderedDict()
+
+    def begin(self, then: str) -> Attempt:
+        """A new attempt."""
+        then = then if len(then.encode("utf-8", "replace")) <= _LONGEST_THEN else "/"
+        parts = (secrets.token_urlsafe(32), str(self._now_ms() + LIFETIME_MS), _encode(then.encode("utf-8", "replace")))
+        return self._attempt(".".join(parts), then)
+
+    def finish(self, cookie: str, state: str) -> Attempt:
+        """The attempt that this browser began with this state; it cannot be finished again. Raises Refused."""
+        attempt, until_ms = self._check(cookie, state)
+        now_ms = self._now_ms()
+        if until_ms < now_ms:
+            raise Refused("the login took too long", _AGAIN)
+        if attempt.state in self._used:
+            raise Refused("the answer was already used", _AGAIN)
+        self._used[attempt.state] = until_ms
+        while len(self._used) > _MOST_USED or next(iter(self._used.values())) < now_ms:
+            self._used.popitem(last=False)
+        return attempt
+
+    def then(self, cookie: str, state: str) -> str:
+        """The page that was asked for when this browser began the attempt, even if it has failed; the start page if there is none."""
+        try:
+            return self._check(cookie, state)[0].then
+        except Refused:
+            return "/"
+
+    def _check(self, cookie: str, state: str) -> tuple[Attempt, int]:
+        """The attempt of a cookie and its end in milliseconds, if the state belongs to it. Raises Refused."""
+        parts = cookie.split(".")
+        if len(parts) != 3 or not cookie.isascii():
+            raise Refused("the login was not begun in this browser, or its time is over", _AGAIN)
+        expected = self._attempt(cookie, "/").state
+        if not hmac.compare_digest(expected.encode(), state.encode("utf-8", "replace")):
+            raise Refused("the answer belongs to another login", _AGAIN)
+        # From here on the cookie is one that this process has made.
+        return self._attempt(cookie, _decode(parts[2])), int(parts[1])
+
+    def _attempt(self, cookie: str, then: str) -> Attempt:
+        return Attempt(cookie, then, *(self._derive(label, cookie) for label in ("state", "nonce", "verifier")))
+
+    def _derive(self, label: str, cookie: str) -> str:
+        return _encode(hmac.digest(self._key, f"{label}:{cookie}".encode(), "sha256"))
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _decode(text: str) -> str:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
