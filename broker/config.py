@@ -93,13 +93,13 @@ class BrokerConfig(ServerOptions):
         False, help="Whether consumers can filter messages by SQL92 expressions.", changeable=True
     )
     enable_calc_filter_bit_map: bool = option(
-        False, help="Whether dispatch evaluates SQL92 filters and stores the results as bit maps."
+        False, help="Whether dispatch evaluates SQL92 filters and stores the results as bitmaps."
     )
     filter_support_retry: bool = option(False, help="Whether filters also apply to retried messages.", changeable=True)
     expect_consumer_num_use_filter: int = option(
-        32, help="Number of consumer groups with SQL92 filters for which bit maps are designed."
+        32, help="Number of consumer groups with SQL92 filters for which bitmaps are designed."
     )
-    max_error_rate_of_bloom_filter: int = option(20, help="Error rate of the bit maps of SQL92 filters (per cent).")
+    max_error_rate_of_bloom_filter: int = option(20, help="Error rate of the bitmaps of SQL92 filters (per cent).")
     filter_data_clean_time_span: int = option(
         86_400_000, help="How long the filter of a group without consumers is kept (ms)."
     )

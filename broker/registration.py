@@ -109,9 +109,12 @@ class Registration:
                 task.cancel()
         self._periodic = self._soon = self._after_change = self._again = None
         header = UnregisterBrokerRequestHeader(*self._who())
-        await self._ask_all(lambda: create_request(RequestCode.UNREGISTER_BROKER, header.to_ext()), LEAVE_TIMEOUT_MS)
+        answers = await self._ask_all(
+            lambda: create_request(RequestCode.UNREGISTER_BROKER, header.to_ext()), LEAVE_TIMEOUT_MS
+        )
         await self._client.close()
-        logger.info("broker unregistered name_servers=%s", ";".join(self.name_servers))
+        if answers:
+            logger.info("broker unregistered name_servers=%s", ";".join(answers))
 
     @property
     def name_servers(self) -> tuple[str, ...]:

@@ -99,8 +99,10 @@ def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float)
                     return answer
         except TimeoutError:
             raise NoAnswer(f"the supervisor at {os.fspath(path)} did not respond within {timeout_s:g} s") from None
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise NoAnswer(f"the supervisor at {os.fspath(path)} sent an invalid response: {error}") from error
+        except OSError as error:
+            raise NoAnswer(f"the connection to the supervisor at {os.fspath(path)} failed: {error.strerror}") from error
 
 
 def _connect(client: socket.socket, address: str, deadline: float) -> None:

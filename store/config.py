@@ -52,10 +52,10 @@ class StoreConfig:
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", help="Delays of levels 1, 2, 3 and so on."
     )
     flush_delay_offset_interval: int = option(10000, help="Interval at which `delayOffset.json` is written, in ms.")
-    enable_consume_queue_ext: bool = option(False, help="Whether to keep extended ConsumeQueues with filter bit maps.")
+    enable_consume_queue_ext: bool = option(False, help="Whether to keep extended ConsumeQueues with filter bitmaps.")
     mapped_file_size_consume_queue_ext: int = option(50331648, help="Length of an extended ConsumeQueue file in bytes.")
     bit_map_length_consume_queue_ext: int = option(
-        112, help="Bits of a filter bit map; the broker computes the number from maxErrorRateOfBloomFilter."
+        112, help="Bits of a filter bitmap; the broker computes the number from maxErrorRateOfBloomFilter."
     )
     enable_lmq: bool = option(False, help="Whether to support light message queues: topics that begin with `%LMQ%`.")
     enable_multi_dispatch: bool = option(

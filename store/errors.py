@@ -52,7 +52,7 @@ class StoreFull(StoreError):
 
     def __init__(self, path: Path, size_bytes: int, free_bytes: int) -> None:
         super().__init__(
-            f"cannot reserve {path}: {size_bytes} bytes needed, {free_bytes} free; free space on that disk"
+            f"cannot allocate {path}: {size_bytes} bytes needed, {free_bytes} available; free up space on that disk"
         )
         self.path = path
         self.size_bytes = size_bytes

@@ -134,7 +134,7 @@ def data_version_of(content: Mapping[Any, Any]) -> DataVersion | None:
         return None
     first = versions[0]
     if not isinstance(first, dict):
-        raise BadAclFile("dataVersion: expected a list with counter and timestamp")
+        raise BadAclFile("dataVersion: expected a list with one mapping that has the keys counter and timestamp")
     return DataVersion(_number(first, "timestamp"), _number(first, "counter"))
 
 

@@ -157,7 +157,7 @@ class Relays:
             )
             client.connection.send_oneway(request)
         logger.info(
-            "offsets reset group=%s topic=%s timestamp=%d members=%d",
+            "offset reset requested group=%s topic=%s timestamp=%d clients=%d",
             header.group,
             header.topic,
             header.timestamp,

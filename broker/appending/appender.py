@@ -19,6 +19,7 @@ from broker.statistics.store_stats import StoreStats
 from headrace.model import sys_flag
 from headrace.model.host import encode_host
 from headrace.model.message_id import encode_offset_message_id
+from headrace.protocol.record_layout import HOSTLESS_SIZE, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH
 from store.commit_log.append import CommitLogAppender, TopicQueues
 from store.commit_log.message import MessageToStore, PutResult
 from store.config import StoreConfig
@@ -26,16 +27,11 @@ from store.status import PutMessageStatus
 
 logger = logging.getLogger(__name__)
 
-TOPIC_LENGTH_LIMIT = 127
-PROPERTIES_LENGTH_LIMIT = 32767
 FILE_WAIT_S = 5.0
 """How long a put waits for the housekeeper to reserve the next CommitLog file, as in RocketMQ."""
 
 Appended = Callable[[MessageToStore, PutResult], object]
 """Called with a stored message, or the first of a batch, and its location."""
-
-_FIXED_LENGTH = 91
-_V6_ADDED = 12
 
 
 class BatchWriter(Protocol):
@@ -231,7 +227,7 @@ class Appender:
             if result is not None:
                 passed = self.pass_gate(message, result, began_ns, count)
                 return passed if isinstance(passed, PutResult) else await passed
-        logger.warning("message refused error=%r", f"no CommitLog file was reserved within {FILE_WAIT_S:g} s")
+        logger.warning("message refused error=%r", f"no CommitLog file was allocated within {FILE_WAIT_S:g} s")
         return PutResult(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
 
     @property
@@ -277,9 +273,9 @@ class Appender:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
         if len(message.body) > self._config.effective_max_message_size:
             return PutMessageStatus.MESSAGE_ILLEGAL
-        if len(message.topic.encode()) > TOPIC_LENGTH_LIMIT:
+        if len(message.topic.encode()) > MAX_TOPIC_LENGTH:
             return PutMessageStatus.MESSAGE_ILLEGAL
-        if len(message.properties) > PROPERTIES_LENGTH_LIMIT:
+        if len(message.properties) > MAX_PROPERTIES_LENGTH:
             return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
         return None
 
@@ -300,8 +296,9 @@ class _Encoded:
         self.flags = flags
         self.is_queued = sys_flag.is_queued(flags)
         self.size_bytes = (
-            _FIXED_LENGTH
-            + _V6_ADDED * ((len(self.born_host) > 8) + (len(self.store_host) > 8))
+            HOSTLESS_SIZE
+            + len(self.born_host)
+            + len(self.store_host)
             + len(message.body)
             + len(message.topic.encode())
             + len(message.properties)

@@ -66,8 +66,9 @@ class GroupTable:
 
     def put(self, config: SubscriptionGroupConfig) -> None:
         """Creates the group or replaces its settings (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)."""
+        event = "updated" if config.group_name in self._groups else "created"
         self._store({**self._groups, config.group_name: config}, config.group_name)
-        logger.info("group updated group=%s consume_enable=%s", config.group_name, config.consume_enable)
+        logger.info("group %s group=%s consume_enable=%s", event, config.group_name, config.consume_enable)
 
     def delete(self, group: str) -> bool:
         """Deletes the group, but not its offsets. Returns whether it existed."""

@@ -3,9 +3,9 @@
 Heartbeats register a group's expressions. Filters of a group without consumers become inactive and are removed after a day. The file
 has RocketMQ's format (store/filter/consumer_filter.py) and is written every ten seconds and at the stop.
 
-With `enableCalcFilterBitMap` dispatch reads the file and stores bit maps of the filters in it. A bit map is valid only for
+With `enableCalcFilterBitMap` dispatch reads the file and stores bitmaps of the filters in it. A bitmap is valid only for
 messages stored after dispatch knew the filter. So the `bornTime` of a filter is a second after its registration, the file is
-written at once, and if that took longer, `bornTime` is set again. Until the file is written, bit maps are not used for the filter.
+written at once, and if that took longer, `bornTime` is set again. Until the file is written, bitmaps are not used for the filter.
 """
 
 import asyncio
@@ -164,7 +164,7 @@ class ConsumerFilterTable:
         if not data.is_dead:
             data.dead_time = max(self._now_ms(), data.born_time)
             self._is_changed = True
-            logger.info("filter inactive group=%s topic=%s", data.consumer_group, data.topic)
+            logger.info("filter deactivated, no consumer uses it group=%s topic=%s", data.consumer_group, data.topic)
 
     # -- asking -----------------------------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class ConsumerFilterTable:
                 self._ready.pop(key, None)
             self._unwritten.clear()
             return
-        # The disk is too slow: expressions are evaluated without bit maps, and the next call tries again.
+        # The disk is too slow: expressions are evaluated without bitmaps, and the next call tries again.
         self._is_changed = True
 
     async def keep(self, interval_s: float = SAVE_INTERVAL_S) -> None:

@@ -3,7 +3,7 @@
 A function gets a worker at its first use and keeps it; if all workers are in use, the worker of the function that has been idle
 longest is reassigned. A function has one worker, so its pulls take turns, and a slow function delays only its own consumers.
 
-    fails on a message        the message is not wanted; counted, with the last reason
+    fails on a message        the message does not match; counted, with the last reason
     fails as a process        died, timed out, sent an invalid response, or could not be loaded: the pull is refused, the next one gets another worker
     three such failures       within a minute: disabled until there is a new version of the file (`headrace filter put` or `enable`)
 
@@ -52,13 +52,13 @@ class Account:
     version: str
     calls: int = 0
     messages: int = 0
-    wanted: int = 0
+    matched: int = 0
     busy_ms: float = 0.0
     failed_messages: int = 0
     failures: int = 0
     last_reason: str = ""
     last_failure_ms: int = 0
-    out_of_use: str = ""
+    disabled_reason: str = ""
     """Why it is disabled; empty if it is not."""
 
 
@@ -119,9 +119,9 @@ class FilterFunctions:
             if function is None:
                 return f"filter function {name} does not exist; install it with: headrace filter put {name}.py"
             function.looked_at = now
-        if function.account.out_of_use:
+        if function.account.disabled_reason:
             return (
-                f"the filter function {name} is disabled because it {function.account.out_of_use}; "
+                f"the filter function {name} is disabled because it {function.account.disabled_reason}; "
                 f"fix it and run: headrace filter enable {name}"
             )
         return function.found
@@ -163,10 +163,10 @@ class FilterFunctions:
         # While this one waited for its turn …
         if self._functions.get(function.found.name) is not function:
             raise PythonFilterFailed(function.found.name, "was replaced; pull again")
-        if account.out_of_use:
+        if account.disabled_reason:
             raise PythonFilterFailed(
                 function.found.name,
-                f"is disabled because it {account.out_of_use}; fix it and run: headrace filter enable {function.found.name}",
+                f"is disabled because it {account.disabled_reason}; fix it and run: headrace filter enable {function.found.name}",
             )
         function.asked_at = self._clock()
         try:
@@ -228,7 +228,7 @@ class FilterFunctions:
         account = function.account
         account.calls += 1
         account.messages += len(verdicts)
-        account.wanted += sum(verdicts)
+        account.matched += sum(verdicts)
         account.busy_ms += seconds * 1000
         function.share += (sum(verdicts) / len(verdicts) - function.share) * _LATEST
         function.seconds += (seconds / len(verdicts) - function.seconds) * _LATEST
@@ -264,7 +264,7 @@ class FilterFunctions:
         logger.warning("filter function failed name=%s error=%r", error.name, error.reason)
         function.recent.append(now)
         if len(function.recent) == MOST_FAILURES and now - function.recent[0] <= WITHIN_S:
-            account.out_of_use = error.reason
+            account.disabled_reason = error.reason
             logger.error(
                 "filter function disabled name=%s failures_per_minute=%d advice='fix it and run: headrace filter enable %s'",
                 function.found.name, MOST_FAILURES, function.found.name,

@@ -187,7 +187,7 @@ class TimerDelivery:
             try:
                 self._write_all()
             except OSError as error:
-                logger.warning("timer index not saved at stop error=%r", str(error))
+                logger.warning("timer index not saved at shutdown error=%r", str(error))
 
     def _write_all(self) -> None:
         synced = Checkpoint(self._next_offset(), 0, self._offsets.wrote_offset)
@@ -224,7 +224,14 @@ class TimerDelivery:
             or found.physical_offset > self._offsets.wrote_offset
         ):
             if found is not None:
-                logger.warning("timer index belongs to another log, rebuilding")
+                logger.warning(
+                    "timer checkpoint is past the end of the log, rebuilding the timer index"
+                    " checkpoint_offset=%d log_end=%d checkpoint_queue_offset=%d queue_end=%d",
+                    found.physical_offset,
+                    self._offsets.wrote_offset,
+                    found.queue_offset,
+                    self._first_appended,
+                )
             # order: requests are already served; messages that they have added are in no queue read below.
             self._files.reset()
             found = Checkpoint(least, 0, self._offsets.min_offset)
@@ -410,7 +417,11 @@ class TimerDelivery:
         """The record of an entry, if it matches the entry."""
         if physical_offset < self._offsets.min_offset:
             self.lost += 1
-            logger.error("timer lost, its record was deleted physical_offset=%d due_ms=%d", physical_offset, due_ms)
+            logger.error(
+                "timer message lost, its CommitLog file was deleted before it was due physical_offset=%d due_ms=%d",
+                physical_offset,
+                due_ms,
+            )
             return None
         record = _decoded(self._log.read(physical_offset, size))
         if record is None or record.topic != TIMER_TOPIC or due_of_record(record.properties) != due_ms:

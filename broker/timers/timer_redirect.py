@@ -13,6 +13,7 @@ from typing import Final
 
 from headrace.model import properties, sys_flag
 from headrace.model.names import TIMER_TOPIC
+from headrace.protocol.record_layout import MAX_PROPERTIES_LENGTH
 from store.commit_log.message import MessageToStore
 
 DELIVERED_RECORD: Final = "TIMER_PHYSICAL_OFFSET"
@@ -24,7 +25,6 @@ ASKING: Final = (properties.TIMER_DELAY_SEC, properties.TIMER_DELAY_MS, properti
 MARK_ROOM: Final = 64
 """Bytes reserved for DELIVERED_RECORD in the properties of a waiting message."""
 
-_PROPERTIES_LIMIT = 32767
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -87,7 +87,7 @@ class TimerRedirect:
         found[properties.REAL_TOPIC] = message.topic
         found[properties.REAL_QUEUE_ID] = str(message.queue_id)
         message.properties = properties.encode_properties(found).encode()
-        if len(message.properties) > _PROPERTIES_LIMIT - MARK_ROOM:
+        if len(message.properties) > MAX_PROPERTIES_LENGTH - MARK_ROOM:
             return Outcome.ILLEGAL
         self._ensure_topic()
         message.topic = TIMER_TOPIC

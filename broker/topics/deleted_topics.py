@@ -53,7 +53,7 @@ class DeletedTopicTable:
         gone = {topic: offset for topic, offset in noted.items() if self._topics.find(topic) is None}
         self._store(DeletedTopics({**self._stored.deleted, **gone}))
         for topic, offset in gone.items():
-            logger.info("topic deletion recorded topic=%s physical_offset=%d", topic, offset)
+            logger.info("topic deletion recorded topic=%s log_end=%d", topic, offset)
         self._tell()
 
     def recover(self, min_offset: int, wrote_offset: int) -> None:

@@ -124,10 +124,11 @@ class TopicTable:
 
     def put(self, config: TopicConfig) -> None:
         """Creates the topic or replaces its settings (UPDATE_AND_CREATE_TOPIC). The caller notifies the name servers."""
+        event = "updated" if config.name in self._topics else "created"
         self._store({**self._topics, config.name: config}, config.name)
         logger.info(
-            "topic updated topic=%s read_queues=%d write_queues=%d permission=%s",
-            config.name, config.read_queue_count, config.write_queue_count,
+            "topic %s topic=%s read_queues=%d write_queues=%d permission=%s",
+            event, config.name, config.read_queue_count, config.write_queue_count,
             permission.permission_text(config.permission),
         )  # fmt: skip
 

@@ -299,7 +299,7 @@ class _Parser:
     def _value(self) -> Any:
         self._values_left -= 1
         if self._values_left < 0:
-            raise self._error("too many values for non-standard JSON")
+            raise self._error(f"too many values: non-standard JSON is limited to {LENIENT_MAX_VALUES}")
         character = self._peek()
         if character == "{":
             return self._object()

@@ -1,23 +1,32 @@
 """Acceptor: accepts the connections of one listening socket, several in each turn of the event loop.
 
+    kernel ──► accept, up to ACCEPTS_PER_TURN ──► within the limits? ──► has its address time left? ── yes ──► opened
+                                                     │ no                  │ no                                  ▲
+                                                     ▼                     ▼                                     │
+                                                   closed           waits for its turn (`turns`) ────────────────┘
+
 uvloop accepts one connection per turn. While a client floods the loop, a turn lasts milliseconds, so a hundred clients that connect at that
-time would wait for a hundred turns. Here a turn accepts up to ACCEPTS_PER_TURN connections. More would delay the connected clients.
-Other connections wait in the kernel. Connections of an address that has opened too many in the current minute are closed at once.
+time would wait for a hundred turns. Here a turn accepts up to ACCEPTS_PER_TURN connections; others wait in the kernel. Opening and closing a
+connection takes ten times as long as accepting it, so it is part of its client's time: a client that connects without end does not delay others.
 """
 
 import asyncio
 import errno
 import logging
 import socket
+from time import monotonic_ns
 from typing import Final
 
-from headrace.model.connection_limits import MAX_NEW_CONNECTIONS
-from headrace.remoting.client_usage import name_of_address
+from headrace.model.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS, MAX_NEW_CONNECTIONS
+from headrace.remoting.client_usage import ClientUsage
 from headrace.remoting.connection import make_channel
 from headrace.remoting.endpoint import Endpoint
 
 BACKLOG: Final = 4096  # limit: connections that wait in the kernel; beyond it clients try again after 1 s. The system may allow fewer
-ACCEPTS_PER_TURN: Final = 64  # limit: connections, some 4 ms
+ACCEPTS_PER_TURN: Final = 64  # limit: connections
+ACCEPT_NS: Final = 1_000_000  # limit: time for them, without opening them
+OPENING_NS: Final = 150_000
+"""About what opening and closing a connection takes."""
 RETRY_S: Final = 1.0
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -29,6 +38,7 @@ class Acceptor:
         self._endpoint = endpoint
         self._loop = endpoint.loop
         self._listening = listening
+        self._waiting: set[_Waiting] = set()
         self._opening: set[asyncio.Task[object]] = set()
         self._retry: asyncio.TimerHandle | None = None
         listening.setblocking(False)
@@ -47,11 +57,18 @@ class Acceptor:
         if self._listening.fileno() >= 0:
             self._loop.remove_reader(self._listening)
             self._listening.close()
+        for waiting in self._waiting:
+            self._endpoint.usages.leave_address(waiting.usage)
+            waiting.accepted.close()
+        self._waiting.clear()
         if self._opening:
             await asyncio.wait(self._opening)
 
     def _accept(self) -> None:
+        ends_ns = monotonic_ns() + ACCEPT_NS
         for _ in range(ACCEPTS_PER_TURN):
+            if monotonic_ns() > ends_ns:
+                return
             try:
                 accepted, address = self._listening.accept()
             except (BlockingIOError, InterruptedError):
@@ -61,35 +78,104 @@ class Acceptor:
                     self._pause(error)
                     return
                 continue  # reset by the peer before it was accepted
-            if not self._is_within_limit(address[0], address[1]):
+            if _was_reset(accepted):
+                accepted.close()
+                continue
+            usage = self._endpoint.usages.join_address(address[0])
+            reached = self._limit_reached(usage)
+            if reached is not None:
+                limit, reason = reached
+                remote = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
+                self._endpoint.faults.limit_reached(limit, remote, f"connection closed: {reason}")
+                self._endpoint.usages.leave_address(usage)
                 accepted.close()
                 continue
             accepted.setblocking(False)
-            task: asyncio.Task[object] = self._loop.create_task(self._open(accepted))
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
+            self._open_in_turn(accepted, usage)
 
-    def _is_within_limit(self, host: str, port: int) -> bool:
-        # Checked before anything is created for the connection, so that refusing one is cheap.
-        endpoint, name = self._endpoint, name_of_address(host)
-        if endpoint.new_connections.allows(name):
-            return True
-        reason = f"connection closed: {name} has opened {endpoint.limits.new_connections_per_minute} connections in this minute"
-        endpoint.faults.limit_reached(MAX_NEW_CONNECTIONS, f"{host}:{port}", reason)
-        return False
+    def _limit_reached(self, usage: ClientUsage) -> tuple[str, str] | None:
+        """The limit that one more connection of this client exceeds, and why. Nothing was created for it yet, so closing it is cheap."""
+        endpoint, limits = self._endpoint, self._endpoint.limits
+        if not endpoint.new_connections.allows(usage.name):
+            return (
+                MAX_NEW_CONNECTIONS,
+                f"{usage.name} has opened {limits.new_connections_per_minute} connections in this minute",
+            )
+        if limits.connections_per_address and usage.connections > limits.connections_per_address:
+            return (
+                MAX_CONNECTIONS_PER_ADDRESS,
+                f"{limits.connections_per_address} connections of {usage.name} are open",
+            )
+        if limits.connections and endpoint.usages.connections > limits.connections:
+            return MAX_CONNECTIONS, f"{limits.connections} connections are open"
+        return None
 
-    async def _open(self, accepted: socket.socket) -> None:
+    def _open_in_turn(self, accepted: socket.socket, usage: ClientUsage) -> None:
+        turns = self._endpoint.turns
+        if turns is None:
+            self._open(accepted, usage)
+        elif turns.begin(usage):
+            turns.charge(usage, OPENING_NS)
+            self._open(accepted, usage)
+            turns.end(usage)
+        else:
+            waiting = _Waiting(self, accepted, usage)
+            self._waiting.add(waiting)
+            turns.wait(usage, waiting)
+
+    def open_waiting(self, waiting: "_Waiting") -> None:
+        """It is the turn of a client whose connection waited."""
+        if waiting not in self._waiting:
+            return
+        self._waiting.discard(waiting)
+        if _was_reset(waiting.accepted):
+            self._endpoint.usages.leave_address(waiting.usage)
+            waiting.accepted.close()
+        else:
+            if self._endpoint.turns is not None:
+                self._endpoint.turns.charge(waiting.usage, OPENING_NS)
+            self._open(waiting.accepted, waiting.usage)
+
+    def _open(self, accepted: socket.socket, usage: ClientUsage) -> None:
+        task: asyncio.Task[object] = self._loop.create_task(self._connect(accepted, usage))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _connect(self, accepted: socket.socket, usage: ClientUsage) -> None:
         try:
-            await self._loop.connect_accepted_socket(lambda: make_channel(self._endpoint), accepted)
+            await self._loop.connect_accepted_socket(lambda: make_channel(self._endpoint, usage), accepted)
         except OSError as error:
+            self._endpoint.usages.leave_address(usage)
             accepted.close()
             self._endpoint.faults.closed("", f"connection not opened: {error}", logging.WARNING)
 
     def _pause(self, error: OSError) -> None:
         """Tries again later: the connection stays in the kernel's queue, so the socket would be readable all the time."""
-        reason = (
-            f"no connection accepted for {RETRY_S:g} s: {error.strerror}; raise the limit of open files (ulimit -n)"
-        )
+        reason = f"no connection accepted for {RETRY_S:g} s: {error.strerror}; raise the open file limit (ulimit -n)"
         self._endpoint.faults.closed("", reason, logging.ERROR)
         self._loop.remove_reader(self._listening)
         self._retry = self._loop.call_later(RETRY_S, self._loop.add_reader, self._listening, self._accept)
+
+
+def _was_reset(accepted: socket.socket) -> bool:
+    """Whether the peer has reset the connection: opening it would be in vain."""
+    try:
+        accepted.getpeername()
+    except OSError:
+        return True
+    return False
+
+
+class _Waiting:
+    """An accepted connection that waits for its client's turn. Its address has joined the usages."""
+
+    __slots__ = ("_acceptor", "accepted", "usage")
+
+    def __init__(self, acceptor: Acceptor, accepted: socket.socket, usage: ClientUsage) -> None:
+        self._acceptor = acceptor
+        self.accepted = accepted
+        self.usage = usage
+
+    def take_turn(self) -> None:
+        """See `turns.Waiter`."""
+        self._acceptor.open_waiting(self)

@@ -27,15 +27,10 @@ from time import monotonic_ns
 from typing import Final, Generic, TypeVar, cast, final
 
 from headrace.errors import BadFrame, FrameTooLarge
-from headrace.model.connection_limits import (
-    MAX_CONNECTIONS,
-    MAX_CONNECTIONS_PER_ADDRESS,
-    MAX_HANDSHAKES,
-    MAX_NEW_HANDSHAKES,
-)
+from headrace.model.connection_limits import MAX_HANDSHAKES, MAX_NEW_HANDSHAKES
 from headrace.protocol.frame import FRAME_MAX_LENGTH, frame_size, too_large_frame
 from headrace.remoting.buffer_budget import LEAST_RATE
-from headrace.remoting.client_usage import NOBODY, name_of_account, name_of_address
+from headrace.remoting.client_usage import NOBODY, ClientUsage, name_of_account
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.frame_handler import FrameHandler
 from headrace.remoting.partial_frame import LENGTH_UNKNOWN, PartialFrame
@@ -98,7 +93,12 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         "usage",
     )
 
-    def __init__(self, endpoint: Endpoint, make_handler: "Callable[[Channel[HandlerT]], HandlerT]") -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        make_handler: "Callable[[Channel[HandlerT]], HandlerT]",
+        usage: ClientUsage = NOBODY,
+    ) -> None:
         self._endpoint = endpoint
         self._transport: asyncio.Transport | None = None
         self._is_new = True
@@ -127,7 +127,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self.remote = ""
         self.peer_certificate: str | None = None
         """The subject of the client's certificate, `CN=app,O=Example`, if it presented one that was verified; known before its first frame."""
-        self._usage_of_address = self.usage = NOBODY
+        self._usage_of_address = self.usage = usage
         """The usage of its client: its account if it has one, otherwise its address."""
         self.handler: HandlerT = make_handler(self)
 
@@ -208,25 +208,9 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError:
                 pass  # the peer is gone already; connection_lost follows
-        self._usage_of_address = self.usage = endpoint.usages.join(name_of_address(peer[0]))
-        if self._is_within_limits():
-            self.handler.opened()
-
-    def _is_within_limits(self) -> bool:
-        """Whether the limits allow this connection. If not, it is closed."""
-        limits, connections, usage = self._endpoint.limits, len(self._endpoint.channels), self._usage_of_address
-        if limits.connections and connections > limits.connections:
-            limit, reason = MAX_CONNECTIONS, f"{limits.connections} connections are open"
-        elif limits.connections_per_address and usage.connections > limits.connections_per_address:
-            limit, reason = (
-                MAX_CONNECTIONS_PER_ADDRESS,
-                f"{limits.connections_per_address} connections of {usage.name} are open",
-            )
-        else:
-            return True
-        self._endpoint.faults.limit_reached(limit, self.remote, f"connection closed: {reason}")
-        self.abort(f"{limit}: {reason}", logging.DEBUG)
-        return False
+        if self.usage is NOBODY:
+            self._usage_of_address = self.usage = endpoint.usages.join_address(peer[0])
+        self.handler.opened()
 
     def data_received(self, data: bytes) -> None:
         """Handles all complete frames in the bytes; sends the answers with one write."""
@@ -267,7 +251,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         # Requests in progress are counted in `usage` until they have ended.
         if self.usage is not self._usage_of_address:
             self._endpoint.usages.leave(self.usage)
-        self._endpoint.usages.leave(self._usage_of_address)
+        self._endpoint.usages.leave_address(self._usage_of_address)
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         if self._closed is not None and not self._closed.done():

@@ -5,8 +5,10 @@ host can use all addresses of its network. Each connection holds a reference to 
 """
 
 from collections import deque
+from time import monotonic_ns
 from typing import Any, Final
 
+WINDOW_BITS: Final = 22  # limit: windows of 4 ms, in which `turns` divides the time
 _MAPPED_IPV4: Final = "::ffff:"
 
 
@@ -35,10 +37,16 @@ NOBODY: Final = ClientUsage("")
 
 
 class ClientUsages:
-    """The usage of each client that has connections. Owned by one event loop."""
+    """The usage of each client that has connections, or has used the loop's time in the current window (`turns`).
+
+    One that connects again is no new client. Owned by one event loop.
+    """
 
     def __init__(self) -> None:
         self._by_name: dict[str, ClientUsage] = {}
+        self._left: deque[ClientUsage] = deque()
+        self.connections = 0
+        """Connections of all addresses."""
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -51,12 +59,27 @@ class ClientUsages:
         usage.connections += 1
         return usage
 
+    def join_address(self, host: str) -> ClientUsage:
+        """Adds a connection of an address; returns the usage of the client without an account."""
+        self.connections += 1
+        return self.join(name_of_address(host))
+
+    def leave_address(self, usage: ClientUsage) -> None:
+        """Removes a connection that `join_address` has added; nothing for NOBODY."""
+        if usage is not NOBODY:
+            self.connections -= 1
+            self.leave(usage)
+
     def leave(self, usage: ClientUsage) -> None:
         """Removes a connection."""
-        if usage is not NOBODY:
-            usage.connections -= 1
-            if not usage.connections:
-                del self._by_name[usage.name]
+        usage.connections -= 1
+        if not usage.connections:
+            self._left.append(usage)
+        window = monotonic_ns() >> WINDOW_BITS
+        while self._left and (self._left[0].connections or self._left[0].window != window):
+            gone = self._left.popleft()
+            if not gone.connections and self._by_name.get(gone.name) is gone:
+                del self._by_name[gone.name]
 
 
 def name_of_account(account: str) -> str:

@@ -30,6 +30,7 @@ from headrace.protocol.remoting_command import RemotingCommand, SerializeType, r
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.admission import OPEN, Admission
 from headrace.remoting.channel import Channel
+from headrace.remoting.client_usage import NOBODY, ClientUsage
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.partial_frame import LENGTH_UNKNOWN
@@ -449,6 +450,6 @@ class Connection:
         self.channel.abort(reason, level)
 
 
-def make_channel(endpoint: Endpoint) -> Channel[Connection]:
-    """Creates a channel with a connection: the protocol factory of listeners and clients."""
-    return Channel(endpoint, functools.partial(Connection, endpoint))
+def make_channel(endpoint: Endpoint, usage: ClientUsage = NOBODY) -> Channel[Connection]:
+    """Creates a channel with a connection: the protocol factory of listeners and clients. `usage`: of its address, which the connection has joined."""
+    return Channel(endpoint, functools.partial(Connection, endpoint), usage)

@@ -21,7 +21,7 @@ def limits_of_process(options: ServerOptions) -> ConnectionLimits:
         logging.WARNING if is_too_low else logging.INFO,
         "connection limits set max_connections=%d max_connections_per_address=%d open_files=%d%s",
         limits.connections, limits.connections_per_address, open_files,
-        f" configured_max_connections={options.max_connections} advice='raise the limit of open files (ulimit -n) to {-(-options.max_connections * 4 // 3)}'"
+        f" configured_max_connections={options.max_connections} advice='raise the open file limit (ulimit -n) to {-(-options.max_connections * 4 // 3)}'"
         if is_too_low else "",
     )  # fmt: skip
     return limits

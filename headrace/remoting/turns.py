@@ -8,7 +8,8 @@
                                             │
              every turn of the loop: the clients that wait are handled one after the other, SLICE_NS each
 
-If several clients are active, each has SLICE_NS in each WINDOW_NS; the rest of its frames waits until the others' data of this turn is handled.
+If several clients are active, each has SLICE_NS in each window of 4 ms; the rest of its frames waits until the others' data of this turn is handled.
+Those that wait get a quarter of the time that the loop has spent on others since, TURN_NS at most; if nothing is left to do for others, all of it.
 A single active client may continue, but one turn of the loop handles frames for at most LOOP_NS: with thousands of readable connections an event
 loop would otherwise not accept connections or run callbacks for a long time. All connections of a client share its time (`client_usage`), so more
 connections do not give it more.
@@ -21,22 +22,26 @@ from collections import deque
 from time import monotonic_ns
 from typing import Final, Protocol
 
-from headrace.remoting.client_usage import ClientUsage
+from headrace.remoting.client_usage import WINDOW_BITS, ClientUsage
 
 SLICE_NS: Final = 1_000_000  # limit: maximum delay of the others, per flooding client
 LOOP_NS: Final = 10_000_000  # limit: maximum delay of a new client while a single client floods
 _MARK_NS: Final = 2_000_000  # limit: time after which the end of the loop's turn is detected, which costs a callback
 TURN_NS: Final = 2_000_000  # limit: for all clients that wait, in one turn of the loop
-_WINDOW_BITS: Final = 22  # limit: windows of 4 ms
+IDLE_NS: Final = (
+    200_000  # limit: less time for others since the last turn means that the loop is free for those that wait
+)
 _SHARED_NS: Final = 100_000_000  # limit: how long the loop counts as shared after two clients were active
 
+_WINDOW_BITS = WINDOW_BITS
 _SLICE = SLICE_NS
 _LOOP = LOOP_NS
 _TURN = TURN_NS
+_IDLE = IDLE_NS
 
 
 class Waiter(Protocol):
-    """A channel whose frames wait."""
+    """A channel whose frames wait, or other work for a client."""
 
     def take_turn(self) -> None:
         """Continues until `Turns.is_over`; it may wait again."""
@@ -53,6 +58,9 @@ class Turns:
         self._is_due = False
         self._spent_ns = 0  # since the last known turn of the loop
         self._began_ns = 0
+        self._later_ns = 0  # charged in this turn
+        self._ran_ns = 0  # when the last turn of those that wait ended
+        self._left_ns = 0  # their time; negative after a long piece of work
         self.ends_ns = 0
         """When the current turn ends (monotonic clock)."""
         self.waits = 0
@@ -67,8 +75,9 @@ class Turns:
             self._last = usage
         window = now >> _WINDOW_BITS
         if usage.window != window:
+            # Work that cannot be divided may take longer than the share; what it took is missing in the next window.
+            usage.spent_ns = min(max(usage.spent_ns - _SLICE, 0), _SLICE) if usage.window == window - 1 else 0
             usage.window = window
-            usage.spent_ns = 0
         self._began_ns = now
         left_ns = _LOOP - self._spent_ns
         if now < self._shared_until_ns:
@@ -79,10 +88,18 @@ class Turns:
     def end(self, usage: ClientUsage) -> None:
         """The turn is over."""
         spent_ns = monotonic_ns() - self._began_ns
-        usage.spent_ns += spent_ns
+        if self._began_ns < self._shared_until_ns:
+            usage.spent_ns += spent_ns
         self._spent_ns += spent_ns
         if self._spent_ns >= _MARK_NS:
             self._run_soon()
+
+    def charge(self, usage: ClientUsage, later_ns: int) -> None:
+        """Work of the current turn that the loop will do later takes about so long; call between `begin` and `end`, or in `take_turn`."""
+        usage.spent_ns += later_ns
+        self._spent_ns += later_ns
+        self._later_ns += later_ns
+        self.ends_ns -= later_ns
 
     def wait(self, usage: ClientUsage, channel: Waiter) -> None:
         """Calls `channel.take_turn` when it is its turn."""
@@ -101,11 +118,19 @@ class Turns:
     def _run(self) -> None:
         """In each turn of the loop: handles waiting frames, a slice per client, until the time for all of them is over."""
         self._is_due = False
-        self._spent_ns = 0
+        self._spent_ns = self._later_ns = 0
         began = now = monotonic_ns()
+        others_ns = began - self._ran_ns
+        if others_ns < _IDLE:
+            self._left_ns = _TURN
+        else:
+            self._left_ns = min(self._left_ns + (others_ns >> 2), _TURN)
+        spent_ns = 0
         for _ in range(len(self._clients)):
+            if spent_ns >= self._left_ns:
+                break
             usage = self._clients.popleft()
-            self.ends_ns = now + _SLICE
+            self.ends_ns = now + min(_SLICE, self._left_ns - spent_ns)
             for _ in range(len(usage.waiting)):
                 usage.waiting.popleft().take_turn()
                 now = monotonic_ns()
@@ -114,7 +139,8 @@ class Turns:
             usage.is_queued = bool(usage.waiting)
             if usage.is_queued:
                 self._clients.append(usage)
-            if now - began >= _TURN:
-                break
+            spent_ns = now - began + self._later_ns
+        self._left_ns -= spent_ns
+        self._ran_ns = now
         if self._clients:
             self._run_soon()

@@ -8,7 +8,7 @@ from store.paths import file_name
 
 
 class ExtUnit(NamedTuple):
-    """An extended entry: the actual tags code, the message's store timestamp (ms), and the filter bit map."""
+    """An extended entry: the actual tags code, the message's store timestamp (ms), and the filter bitmap."""
 
     size: int
     tags_code: int

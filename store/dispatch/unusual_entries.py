@@ -28,7 +28,7 @@ _UNKNOWN_LEVEL_MS = 1000
 _UNITS_OPEN_MAX = 1024  # limit: mappings of extended queues kept
 
 BitMap = Callable[[bytes, int, bytes], bytes]
-"""(topic, physical offset, properties as stored): the filter bit map of a message, empty without one."""
+"""(topic, physical offset, properties as stored): the filter bitmap of a message, empty without one."""
 
 
 def no_bit_map(_topic: bytes, _physical_offset: int, _properties: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Works out bit maps ahead, while dispatching: which groups' filters are true of a message.
+"""Works out bitmaps ahead, while dispatching: which groups' filters are true of a message.
 
 The filters come from `config/consumerFilter.json`. The file's one writer is the broker; it counts on a group's bits only in
 messages stored after the group's `bornTime`, and sees to it that the file has the filter by then. So the file must be looked at
@@ -20,7 +20,7 @@ _Seen = tuple[int, int, int]
 
 
 class BitMapCalculator:
-    """For dispatch: call it with each message. `path`: consumerFilter.json; `bloom`: the shape of the bit maps."""
+    """For dispatch: call it with each message. `path`: consumerFilter.json; `bloom`: the shape of the bitmaps."""
 
     def __init__(self, path: Path, bloom: BloomFilter) -> None:
         self._path = path
@@ -29,7 +29,7 @@ class BitMapCalculator:
         self._filters: dict[bytes, list[tuple[Program, BloomFilterData]]] = {}
 
     def __call__(self, topic: bytes, _physical_offset: int, properties: bytes) -> bytes:
-        """The bit map of a message with these properties, as they are stored; empty if no group filters the topic, or the filters cannot be read."""
+        """The bitmap of a message with these properties, as they are stored; empty if no group filters the topic, or the filters cannot be read."""
         self._follow_file()
         filters = self._filters.get(topic)
         if filters is None:
@@ -52,8 +52,8 @@ class BitMapCalculator:
         try:
             self._filters = self._compile(decode_filters(data) if data.strip() else {})
         except RemoteProtocolError as error:
-            # Without bit maps each consumer's expression is evaluated when it pulls.
-            logger.error("consumer filters unreadable, bit maps disabled path=%s error=%r", self._path, str(error))
+            # Without bitmaps each consumer's expression is evaluated when it pulls.
+            logger.error("consumer filters unreadable, bitmaps disabled path=%s error=%r", self._path, str(error))
             self._filters = {}
 
     def _compile(self, table: FilterTable) -> dict[bytes, list[tuple[Program, BloomFilterData]]]:
@@ -61,7 +61,7 @@ class BitMapCalculator:
         everyone = [data for groups in table.values() for data in groups.values()]
         if not all(self._bloom.is_valid(data.bloom_filter_data) for data in everyone):
             logger.warning(
-                "bit maps disabled, consumer filters were saved with different Bloom filter parameters path=%s",
+                "bitmaps disabled, consumer filters were saved with different Bloom filter parameters path=%s",
                 self._path,
             )
             return {}

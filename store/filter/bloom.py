@@ -1,6 +1,6 @@
-"""The Bloom filter by which a bit map says which consumer groups may want a message.
+"""The Bloom filter by which a bitmap says which consumer groups may want a message.
 
-Each group and topic has a few bits, by the hash of `group#topic`; a bit map has the bits of all groups whose expression is true. A
+Each group and topic has a few bits, by the hash of `group#topic`; a bitmap has the bits of all groups whose expression is true. A
 group whose bits are not all set does not want the message; one whose bits are set may want it, and looks again.
 """
 
@@ -57,7 +57,7 @@ class BloomFilter:
         )
 
     def map_of(self, groups: Iterable[BloomFilterData]) -> bytes:
-        """The bit map in which these groups' bits are set."""
+        """The bitmap in which these groups' bits are set."""
         bits = bytearray(self.bit_count // 8)
         for data in groups:
             for position in data.positions:

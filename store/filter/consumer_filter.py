@@ -4,8 +4,8 @@
         "bloomFilterData":{"bitNum":112,"bitPos":[…]}, "bornTime":…, "clientVersion":…, "consumerGroup":…, "dead":…, "deadTime":…,
         "expression":…, "expressionType":"SQL92", "topic":…}},"topic":…}}}
 
-The broker is the file's one writer, and keeps in it every filter that bit maps are to be made for. Dispatch reads it, and
-makes the bit maps. Times are ms; `dead` is derived and is not read.
+The broker is the file's one writer, and keeps in it every filter that bitmaps are to be made for. Dispatch reads it, and
+makes the bitmaps. Times are ms; `dead` is derived and is not read.
 """
 
 from dataclasses import dataclass

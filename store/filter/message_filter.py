@@ -1,6 +1,6 @@
 """Whether a message is wanted, asked in two steps: of its ConsumeQueue entry, then of its record.
 
-The first step costs nothing but a look at a bit map, and answers no only when that is certain. The second evaluates the
+The first step costs nothing but a look at a bitmap, and answers no only when that is certain. The second evaluates the
 expression over the properties in the record. A pull asks both; one that is held asks again when its queue has grown.
 """
 
@@ -28,7 +28,7 @@ class MessageFilter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExpressionFilter:
-    """Lets the messages pass of which an expression is true. `bits`: the group's, if bit maps count, in messages stored after `born_time` (ms)."""
+    """Lets the messages pass of which an expression is true. `bits`: the group's, if bitmaps count, in messages stored after `born_time` (ms)."""
 
     program: Program
     bits: BloomFilterData | None = None
@@ -36,11 +36,11 @@ class ExpressionFilter:
 
     @property
     def reads_units(self) -> bool:
-        """Whether bit maps count."""
+        """Whether bitmaps count."""
         return self.bits is not None
 
     def match_entry(self, tags_code: int, unit: ExtUnit | None) -> bool:  # noqa: ARG002  (another filter may look at tags)
-        """False if the bit map says that the expression is not true."""
+        """False if the bitmap says that the expression is not true."""
         bits = self.bits
         if bits is None or unit is None or unit.store_timestamp <= self.born_time:
             return True

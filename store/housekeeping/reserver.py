@@ -80,7 +80,7 @@ class LogReserver:
             reserve_file(path, self._size)
         except StoreFull as error:
             if not self.is_out_of_space:
-                logger.error("reserving a CommitLog file failed error=%r", str(error))
+                logger.error("CommitLog file allocation failed error=%r", str(error))
             self.is_out_of_space = True
             return False
         fault_point("housekeeping.reserved")

@@ -26,7 +26,7 @@ from store.status import GetMessageStatus
 
 _ENTRIES_BYTES = 16_000  # minimum of entries examined for one pull, as in RocketMQ
 _WARM_BYTES = 8 << 20  # limit: 800 records of 10 KiB; with larger records, later ones may have to be read from disk
-_UNIT_READ = EXT_UNIT_HEAD_SIZE + 512  # limit: a bit map for a few thousand groups; a longer one is ignored
+_UNIT_READ = EXT_UNIT_HEAD_SIZE + 512  # limit: a bitmap for a few thousand groups; a longer one is ignored
 
 
 class FilteredGetter:

@@ -48,7 +48,7 @@ class Heartbeats:
         ext = UnregisterClientRequestHeader(client_id, producer, consumer).to_ext()
         await asyncio.gather(
             *(
-                self._try(address, create_request(RequestCode.UNREGISTER_CLIENT, dict(ext)), "unregistering")
+                self._try(address, create_request(RequestCode.UNREGISTER_CLIENT, dict(ext)), "unregistration")
                 for address in self._brokers.all_addresses()
                 # A broker that was never reached, or is gone, removes the client by itself; closing must not wait for it.
                 if self._transport.is_connected(address)

@@ -146,9 +146,8 @@ class Puller:
             next_offset, suggested = int(ext["nextBeginOffset"]), int(ext["suggestWhichBrokerId"])
             min_offset, max_offset = int(ext["minOffset"]), int(ext["maxOffset"])
         except (KeyError, ValueError) as error:
-            raise RemoteProtocolError(
-                f"invalid pull response from {address}: field {error} is missing or malformed: {ext}"
-            ) from error
+            what = f"field {error} is missing" if isinstance(error, KeyError) else f"a field is malformed ({error})"
+            raise RemoteProtocolError(f"invalid pull response from {address}: {what}: {ext}") from error
         if suggested != MASTER_ID or queue in self._suggested:
             self._suggested[queue] = suggested
         messages: list[ReceivedMessage] = []

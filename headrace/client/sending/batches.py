@@ -106,7 +106,7 @@ def batch_of(entries: Sequence[BatchEntry], settings: ProducerSettings, namespac
     if len(body) > settings.max_message_size:
         size = len(body)
         raise MessageInvalid(
-            f"the batch has {size} bytes, more than max_message_size={settings.max_message_size}; use send_batches or split_batches"
+            f"the batch is {size} bytes, which exceeds max_message_size={settings.max_message_size}; use send_batches or split_batches"
         )
     of_batch = {property_names.WAIT: "true" if first.wait_store else "false"}
     if namespace:

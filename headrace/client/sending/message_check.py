@@ -32,7 +32,7 @@ def check_body(message: Message, max_size: int) -> None:
         )
     if size > max_size:
         raise MessageInvalid(
-            f"the message to {message.topic} has {size} bytes, more than max_message_size={max_size}; send a smaller one, or raise max_message_size and the broker's maxMessageSize"
+            f"the message to {message.topic} is {size} bytes, which exceeds max_message_size={max_size}; send a smaller one, or raise max_message_size and the broker's maxMessageSize"
         )
 
 
@@ -47,6 +47,6 @@ def property_text(properties: dict[str, str]) -> str:
         raise MessageInvalid("a property has an empty name or value, which RocketMQ does not store; leave it out")
     if len(text) > MAX_PROPERTIES_LENGTH // 4 and len(text.encode()) > MAX_PROPERTIES_LENGTH:
         raise MessageInvalid(
-            f"the properties have {len(text.encode())} bytes, more than {MAX_PROPERTIES_LENGTH}; shorten them"
+            f"the properties are {len(text.encode())} bytes, which exceeds {MAX_PROPERTIES_LENGTH}; shorten them"
         )
     return text

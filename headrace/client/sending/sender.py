@@ -312,9 +312,8 @@ class Sender:
                 ext.get("TRACE_ON") != "false",
             )
         except (KeyError, ValueError) as error:
-            raise RemoteProtocolError(
-                f"invalid send response from {address}: field {error} is missing or malformed: {ext}"
-            ) from error
+            what = f"field {error} is missing" if isinstance(error, KeyError) else f"a field is malformed ({error})"
+            raise RemoteProtocolError(f"invalid send response from {address}: {what}: {ext}") from error
 
     def _failure(
         self, message: PreparedMessage, problem: HeadraceError | None, brokers: list[str], budget_ms: int

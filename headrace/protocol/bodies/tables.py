@@ -83,7 +83,7 @@ class GroupList(JsonBody):
 
 @dataclass(slots=True)
 class BloomFilterData:
-    """The bit positions of a group's filter in the bit maps."""
+    """The bit positions of a group's filter in the bitmaps."""
 
     bit_num: int = 0
     bit_pos: list[int] = field(default_factory=list)

@@ -15,7 +15,7 @@ With `enableConsumeQueueExt` it is the address of a unit in `consumequeue_ext/<t
 
     byte  0      2          10               18           20
           +------+----------+----------------+------------+---------+
-          | size | tagsCode | storeTimestamp | bitMapSize | bit map |     size = 20 + bitMapSize
+          | size | tagsCode | storeTimestamp | bitMapSize | bitmap |     size = 20 + bitMapSize
           +------+----------+----------------+------------+---------+
 
     address = -2**63 + byte offset of the unit; a file's last unit is followed by the size -1
@@ -49,7 +49,7 @@ FILLER_SIZE: Final = 0x7FFFFFFF
 FILLER: Final = ENTRY.pack(0, FILLER_SIZE, 0)
 
 EXT_UNIT_HEAD: Final = Struct(">hqqh")
-"""Size of the unit, tags code, store timestamp, size of the bit map."""
+"""Size of the unit, tags code, store timestamp, size of the bitmap."""
 EXT_UNIT_HEAD_SIZE: Final = 20
 EXT_UNIT_SIZE_MAX: Final = 32767
 EXT_END_OF_FILE: Final = -1

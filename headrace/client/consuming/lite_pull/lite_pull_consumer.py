@@ -85,7 +85,7 @@ class LitePullConsumer(Consumer):
         """Subscribes to a topic: its queues are divided among the group's members. Raises ConfigError; StateError after `assign`."""
         if self._assigned is not None:
             raise StateError(
-                "assign() was called before; a consumer can either subscribe or be assigned queues, not both",
+                "assign() has already been called; a consumer can use subscribe() or assign(), not both",
                 self._state,
             )
         self._subscriptions.put(subscription_of(wrap(self._namespace, topic), expression))
@@ -104,7 +104,7 @@ class LitePullConsumer(Consumer):
         """
         if self._subscriptions:
             raise StateError(
-                "subscribe() was called before; a consumer can either subscribe or be assigned queues, not both",
+                "subscribe() has already been called; a consumer can use subscribe() or assign(), not both",
                 self._state,
             )
         self._assigned = set(map(self._wrapped, queues))

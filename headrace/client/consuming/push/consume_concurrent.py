@@ -264,7 +264,9 @@ class ConcurrentService:
             try:
                 await self._send_back.send(message, EXPIRED_DELAY_LEVEL, process_queue.queue.broker_name)
             except HeadraceError as error:
-                logger.warning("expired message not sent back message=%s error=%r", message.message_id, str(error))
+                logger.warning(
+                    "message not sent back after handler timeout message=%s error=%r", message.message_id, str(error)
+                )
                 return
             if process_queue.first() is message:
                 self._finish(process_queue, (message,))
@@ -279,7 +281,7 @@ class ConcurrentService:
             self._all_back = self._loop.create_future()
             await asyncio.wait([self._all_back], timeout=timeout_s)
         if self._outstanding:
-            logger.warning("handlers still running waited_s=%g count=%d", timeout_s, self._outstanding)
+            logger.warning("handlers still running at shutdown waited_s=%g count=%d", timeout_s, self._outstanding)
         if self._returning:
             await asyncio.wait(self._returning, timeout=max(1.0, end - self._loop.time()))
 

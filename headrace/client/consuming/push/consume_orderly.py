@@ -234,7 +234,11 @@ class OrderlyService:
 
     async def _send_dead_letter(self, message: ReceivedMessage) -> bool:
         if self._send_back is None:
-            logger.warning("message dropped, retries exhausted message=%s", message.message_id)
+            logger.warning(
+                "message dropped, retries exhausted topic=%s message=%s cause='broadcast consumers have no dead letter queue'",
+                message.topic,
+                message.message_id,
+            )
             return True
         try:
             # The broker sees that its deliveries have reached the maximum and stores it as a dead letter.
@@ -243,7 +247,12 @@ class OrderlyService:
                 message, topic, max(self._send_back.max_reconsume_times, message.reconsume_times)
             )
         except HeadraceError as error:
-            logger.warning("dead letter not sent message=%s error=%r", message.message_id, str(error))
+            logger.warning(
+                "dead letter not sent, message will be retried topic=%s message=%s error=%r",
+                message.topic,
+                message.message_id,
+                str(error),
+            )
             return False
         return True
 

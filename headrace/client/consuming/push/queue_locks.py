@@ -61,10 +61,16 @@ class QueueLocks:
 
     async def unlock(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
         """Releases locks. `wait`: for the brokers' answers. Failures are logged: the locks expire by themselves."""
-        asked = [self._unlock_at(name, wanted, wait=wait) for name, wanted in _by_broker(queues).items()]
-        for problem in await asyncio.gather(*asked, return_exceptions=True):
+        by_broker = _by_broker(queues)
+        asked = [self._unlock_at(name, wanted, wait=wait) for name, wanted in by_broker.items()]
+        for name, problem in zip(by_broker, await asyncio.gather(*asked, return_exceptions=True), strict=True):
             if isinstance(problem, HeadraceError):
-                logger.warning("queues not unlocked group=%s error=%r", self._group, str(problem))
+                logger.warning(
+                    "queues not unlocked, the locks will expire group=%s broker=%s error=%r",
+                    self._group,
+                    name,
+                    str(problem),
+                )
             elif problem is not None:
                 raise problem
 
