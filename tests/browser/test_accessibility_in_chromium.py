@@ -108,6 +108,19 @@ def fill(world: World) -> None:
         assert page.status == 303, (path, page.cause)
 
 
+CUT = """() => {
+    const found = [], small = innerWidth < 700;
+    const wide = (one) => one.scrollWidth > one.clientWidth + 1;
+    if (document.documentElement.scrollWidth > innerWidth) found.push('the page is wider than the window');
+    for (const one of document.querySelectorAll('.scroll')) {
+        if (wide(one) && (small || !getComputedStyle(one).backgroundImage.includes('gradient'))) found.push(`${one.ariaLabel} is cut`);
+    }
+    for (const one of document.querySelectorAll('.scroll tbody :is(th, td)')) if (wide(one)) found.push(`cell: ${one.textContent.trim()}`);
+    return found;
+}"""
+"""What is cut, with nothing that shows it: a large screen may scroll tables, whose edges then have a shadow."""
+
+
 def declared(folder: Path) -> list[str]:
     """The paths of all pages, as routes."""
 
@@ -139,6 +152,34 @@ def test_page_has_no_finding(world: World, page: Page, part: int) -> None:
         page.goto(f"http://127.0.0.1:{world.port}{path}")
         found[route] = findings(page)
     assert {route: lines for route, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_nothing_is_cut_and_the_header_is_one_row(world: World, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    log_in(page, world.port)
+    found = {}
+    for route, path in sorted(world.pages.items()):
+        page.goto(f"http://127.0.0.1:{world.port}{path}")
+        found[route] = page.evaluate(CUT)
+        assert page.locator(".top").evaluate("top => top.offsetHeight") < 60
+    assert {route: lines for route, lines in found.items() if lines} == {}
+
+
+def test_menu_of_a_small_screen_opens_closes_and_has_no_finding(world: World, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
+    log_in(page, world.port)
+    pages, button = page.get_by_role("navigation", name="Pages"), page.get_by_role("button", name="Menu")
+    expect(pages).to_be_hidden()
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(pages.get_by_role("link", name="Alerts")).to_be_visible()
+    assert findings(page) == []
+    page.keyboard.press("Escape")
+    expect(pages).to_be_hidden()
+    button.click()
+    pages.get_by_role("link", name="Topic").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
 
 
 def test_list_of_shortcuts_has_no_finding(world: World, page: Page) -> None:

@@ -47,7 +47,7 @@ def test_chart_shows_the_history_its_range_and_its_values_at_the_keyboard(consol
         page.keyboard.press("ArrowLeft")
     expect(chart.get_by_role("listitem").nth(1)).not_to_contain_text("now")
     expect(chart.get_by_role("listitem").nth(1)).to_contain_text("50 (")
-    assert "cluster.out: 50 (" in (plot.get_attribute("aria-label") or "")
+    assert "Delivered: 50 (" in (plot.get_attribute("aria-label") or "")
 
     page.get_by_role("link", name="6 hours").click()
     expect(page.get_by_role("link", name="6 hours")).to_have_attribute("aria-current", "true")
@@ -61,7 +61,7 @@ def test_chart_is_drawn_anew_for_the_other_theme_and_width(console: RunningConso
     log_in(page, console, "/charts?series=cluster.in&unit=rate")
     canvas = page.locator("[data-chart] canvas")
     expect(canvas).to_be_visible()
-    expect(page.get_by_role("listitem").filter(has_text="cluster.in")).to_contain_text("maximum")
+    expect(page.get_by_role("listitem").filter(has_text="Received")).to_contain_text("maximum")
     pixels = "canvas => canvas.toDataURL()"
     light = canvas.evaluate(pixels)
     page.get_by_role("button", name="Switch between light and dark").click()

@@ -30,6 +30,7 @@ def open_cluster(page: Page, appliance: Appliance) -> None:
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
+    page.wait_for_load_state()  # a key is lost before the script listens
     page.keyboard.press("g")
     page.keyboard.press("b")
     expect(page.get_by_role("heading", level=1)).to_have_text("Cluster")
@@ -54,9 +55,14 @@ def test_writes_are_stopped_and_allowed_again_on_a_small_screen(appliance: Appli
     open_cluster(page, appliance)
     page.get_by_role("link", name="allowed").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.get_by_role("button", name="Stop writes in the routes").click()
+    page.get_by_text("Stop writes in the routes", exact=True).click()
+    expect(
+        page.get_by_text("It is the only broker: nothing can be sent to the cluster until then.").first
+    ).to_be_visible()
+    page.get_by_role("button", name="Stop writes", exact=True).first.click()
     expect(page.get_by_role("status")).to_contain_text("1 of 1 name servers stopped writes to")
     page.get_by_role("button", name="Allow writes in the routes").click()
     expect(page.get_by_role("status")).to_contain_text("1 of 1 name servers allow writes to")
+    page.get_by_role("button", name="Menu").click()
     page.get_by_role("button", name="中文").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Broker 写入")

@@ -33,6 +33,7 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
 
+    page.wait_for_load_state()  # a key is lost before the script listens
     page.keyboard.press("g")
     page.keyboard.press("t")
     expect(page.get_by_role("heading", level=1)).to_have_text("Topics")

@@ -36,6 +36,7 @@ def test_topic_is_exported_and_read_with_pyarrow(tmp_path: Path, page: Page) -> 
         expect(page.locator("#running")).to_contain_text("exported 0 of 0 records", timeout=60_000)
         expect(page.locator("dl.facts").first).to_contain_text("20")
         page.wait_for_load_state()  # the shortcuts' script
+        page.wait_for_load_state()  # a key is lost before the script listens
         page.keyboard.press("g")
         page.keyboard.press("e")
         expect(page.get_by_role("heading", level=1)).to_have_text("Exports")

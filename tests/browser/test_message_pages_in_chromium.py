@@ -69,7 +69,7 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     page.get_by_label("Choose", exact=True).first.focus()
     page.keyboard.press("Space")
     page.get_by_role("button", name="Resend selected").click()
-    expect(page.get_by_role("status")).to_contain_text("1 dead letters were resent.")
+    expect(page.get_by_role("status")).to_contain_text("Dead letters resent: 1.")
 
     page.get_by_label("Choose all").check()
     expect(page.get_by_label("Choose", exact=True).last).to_be_checked()
@@ -84,12 +84,14 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     page.get_by_role("link").filter(has_text="0").and_(page.locator("th a")).first.click()
     expect(page.get_by_role("heading", name="Push to one client")).to_be_visible()
     page.get_by_role("button", name="Resend").click()
-    expect(page.get_by_role("status").first).to_contain_text("0 dead letters were resent. 1 were skipped")
+    expect(page.get_by_role("status").first).to_contain_text(
+        "Dead letters resent: 0. Skipped because they had been resent before: 1."
+    )
 
 
 def test_way_of_a_message_is_found_by_its_key_as_a_time_line(page: Page, console: RunningConsole) -> None:
     log_in(page, console, "/")
-    page.get_by_role("link", name="MessageTrace", exact=True).click()
+    page.get_by_role("link", name="Message trace", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Message trace")
     page.get_by_label("or key").fill("order-1")
     page.keyboard.press("Enter")

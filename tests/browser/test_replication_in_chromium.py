@@ -53,6 +53,7 @@ def test_slave_is_disconnected_then_in_sync_then_gone(master: Appliance, port: i
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
+    page.wait_for_load_state()  # a key is lost before the script listens
     page.keyboard.press("g")
     page.keyboard.press("h")
     expect(page.get_by_role("heading", level=1)).to_have_text("Replication")
@@ -72,8 +73,10 @@ def test_slave_is_disconnected_then_in_sync_then_gone(master: Appliance, port: i
             reload_until(page, "slaves", f"{int(end):,}")
             page.set_viewport_size({"width": 390, "height": 800})
             wait_until(lambda: page.evaluate("document.documentElement.scrollWidth") <= 390, 20, "charts are narrow")
+            page.get_by_role("button", name="Menu").click()
             page.get_by_role("button", name="中文").click()
             expect(page.get_by_role("heading", level=1)).to_have_text("复制")
             expect(page.locator("#table-slaves")).to_contain_text("已同步")
+            page.get_by_role("button", name="菜单").click()
             page.get_by_role("button", name="English").click()
         reload_until(page, "masters", "no slaves")

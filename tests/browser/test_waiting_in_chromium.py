@@ -94,5 +94,7 @@ def test_given_up_transaction_is_chosen_with_the_keyboard_and_checked_again(
     given_up.get_by_label("Choose", exact=True).first.focus()
     page.keyboard.press("Space")
     page.get_by_role("button", name="Check selected again").click()
-    expect(page.get_by_role("status")).to_contain_text("1 messages are checked again. 0 were skipped")
+    expect(page.get_by_role("status")).to_contain_text(
+        "Messages checked again: 1. Skipped because they had been checked again before: 0."
+    )
     expect(page.get_by_role("columnheader", name="Checked again")).to_be_visible()

@@ -68,7 +68,7 @@ def test_changes_to_accounts_take_effect_in_a_running_broker(appliance: Applianc
         DEADLINE_S,
         "the account may not send any more",
     )
-    assert acl("check", "account1", "pub", "Orders", check=False).stdout.startswith("refused: topicPerms: Orders=DENY")
+    assert acl("check", "account1", "pub", "Orders", check=False).stdout.startswith("denied: topicPerms: Orders=DENY")
     acl("remove", "account1")
     wait_until(
         lambda: "No acl config for account1" in send(appliance, "account1", secret, "Orders"),

@@ -110,7 +110,7 @@ def test_check_names_who_may_do_it_and_the_rule_as_the_command_does(appliance: A
         ).stdout
         query = urlencode({"action": action, "resource": resource, "account": account})
         [row] = rows(admin, f"/acl/check?{query}", "decisions")
-        assert said.startswith(f"{'allowed' if row['allowed'] else 'refused'}: {row['rule']}"), said
+        assert said.startswith(f"{'allowed' if row['allowed'] else 'denied'}: {row['rule']}"), said
     from_white = rows(admin, "/acl/check?action=pub&resource=Orders&account=nobody12&from=10.10.103.7", "decisions")
     assert from_white[0]["rule"] == "globalWhiteRemoteAddresses contains 10.10.103.7"
     everybody = rows(admin, "/acl/check?action=sub&resource=Orders", "decisions")

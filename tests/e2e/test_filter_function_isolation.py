@@ -160,7 +160,7 @@ def test_failing_function_affects_no_other_consumer_and_is_reported_by_name(
     said = status["filter_functions"]
     for name, (_, reason) in everyone.items():
         assert reason in said[name]["last_reason"], name
-        assert bool(said[name]["out_of_use"]) is (name in FAILS_AS_A_PROCESS)
+        assert bool(said[name]["disabled_reason"]) is (name in FAILS_AS_A_PROCESS)
         assert f"name={name} " in appliance.log
     text = headrace("status", "--data", appliance.data).stdout
     listed = headrace("filter", "list", "--data", appliance.data).stdout

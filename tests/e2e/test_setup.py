@@ -110,6 +110,34 @@ def test_files_that_exist_keep_their_other_lines(tmp_path: Path) -> None:
     assert (folder / "broker.conf").read_text() == "# ours\nfileReservedTime=24\naclEnable=false\n"
 
 
+def test_small_machine_gets_small_log_files_and_a_store_keeps_the_size_of_its_own(tmp_path: Path) -> None:
+    def size_for(data: str, memory: str) -> list[str]:
+        done = headrace("setup", "--yes", "--data", data, "--memory", memory, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        lines = (tmp_path / "conf" / "broker.conf").read_text().splitlines()
+        return [line for line in lines if line.startswith("mappedFileSizeCommitLog")]
+
+    for data, size in (("large", 1 << 30), ("small", 65_536_000)):
+        log = tmp_path / data / "store" / "commitlog"
+        log.mkdir(parents=True)
+        with (log / f"{0:020}").open("wb") as file:
+            file.truncate(size)
+    assert size_for("large", "65536") == []
+    assert size_for("new", "4095") == ["mappedFileSizeCommitLog=268435456"]
+    assert size_for("large", "1024") == ["mappedFileSizeCommitLog=1073741824"]
+    assert size_for("small", "65536") == ["mappedFileSizeCommitLog=65536000"]
+    assert size_for("new", "1024") == ["mappedFileSizeCommitLog=65536000"]
+
+
+def test_broker_conf_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "broker.conf").write_text("brokerName=\\u12\n")
+    done = headrace("setup", "--yes", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "broker.conf" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -83,7 +83,7 @@ def test_role_that_was_ready_is_restarted_however_often_it_dies(tmp_path: Path) 
         wait_until(
             lambda: appliance.role("worker")["restarts"] > MAX_START_FAILURES, 60, "more deaths than are forgiven"
         )
-        appliance.wait_log("role restart scheduled role=worker early_deaths=7 backoff_ms=3200")
+        appliance.wait_log("role restart scheduled role=worker early_exits=7 backoff_ms=3200")
         assert appliance.pid_of("sink") == sink
         # The worker is dead or dies again, and the store is left for recovery; a worker that has just been forked ends well.
         exit_code = appliance.stop()

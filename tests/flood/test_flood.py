@@ -1,4 +1,5 @@
-"""Floods: 10,000 connections, 100,000 sends in flight, slow readers and slow writers, all at once with 100 synchronous producers.
+"""Floods: 10,000 connections, 100,000 sends in flight, slow readers and slow writers, all at once with 100 synchronous producers; and
+a client that connects or begins TLS handshakes without end.
 
 The producers are a client each: they have addresses of their own (127.1.0.1 and so on), as on 100 machines. The flood is one client with
 9,800 connections and ten sends in flight on each; it sends the next as soon as one is answered. Another client has 100 connections
@@ -15,7 +16,8 @@ import json
 import resource
 import signal
 import statistics
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ MIB = 1 << 20
 CONNECTIONS = 9_800
 IN_FLIGHT = 10
 STALLED = 100
+CHURN = 200
 PRODUCERS = 100
 ROUNDS = 3
 MOST_ROUNDS = 9  # if the machine does too much beside for three to tell
@@ -44,6 +47,8 @@ BUFFER_MIB = 128
 SETTINGS = {
     "mappedFileSizeCommitLog": str(256 * MIB), "maxHashSlotNum": "100000", "maxIndexNum": "400000",
     "maxConnectionBufferBytes": str(BUFFER_MIB * MIB),
+    # So that only the division of the time protects the producers.
+    "maxNewConnectionsPerMinute": "100000000", "maxTlsHandshakesPerMinute": "100000000",
 }  # fmt: skip
 
 
@@ -92,6 +97,43 @@ def exceeded(calm: list[dict[str, Any]], flooded: list[dict[str, Any]]) -> list[
     return found
 
 
+def measure(
+    port: int, floods: list["subprocess.Popen[str]"], watch: Callable[[], None]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What producers see while the floods are stopped, and while they run. `watch` is called after each measurement with them."""
+    calm: list[dict[str, Any]] = []
+    flooded: list[dict[str, Any]] = []
+    while len(calm) < ROUNDS or (exceeded(calm, flooded) and len(calm) < MOST_ROUNDS):
+        flooded.append(produce(port))
+        watch()
+        for flood in floods:
+            flood.send_signal(signal.SIGSTOP)
+        calm.append(produce(port))
+        for flood in floods:
+            flood.send_signal(signal.SIGCONT)
+    assert [each["failed"] for each in (*calm, *flooded)] == [0] * 2 * len(calm)
+    return calm, flooded
+
+
+@pytest.mark.parametrize("kind", ["connects", "handshakes"])
+def test_client_that_connects_without_end_delays_neither_connected_nor_new_producers(
+    appliance: Appliance, kind: str
+) -> None:
+    port = appliance.ports[1]
+    produce(port)  # creates the topic, and warms up
+    with contextlib.ExitStack() as stack:
+        flood = load.start(kind, port, CHURN)
+        stack.callback(load.stop, flood)
+        load.expect(flood, "connected")
+        load.begin(flood)
+        load.expect(flood, "sent")
+        calm, flooded = measure(port, [flood], lambda: None)
+        status = appliance.status()
+    assert status["counters"]["broker"]["turn_waits"] > 0, "the flood never had to wait, so nothing was measured"
+    assert exceeded(calm, flooded) == []
+    assert {name: role["restarts"] for name, role in status["roles"].items() if role["restarts"]} == {}
+
+
 def test_flood_of_one_client_delays_neither_connected_nor_new_producers(appliance: Appliance) -> None:
     port = appliance.ports[1]
     produce(port)  # creates the topic, and warms up
@@ -108,23 +150,13 @@ def test_flood_of_one_client_delays_neither_connected_nor_new_producers(applianc
         for flood in floods:
             load.begin(flood)
             load.expect(flood, "sent")
-        calm: list[dict[str, Any]] = []
-        flooded: list[dict[str, Any]] = []
-        most = 0
-        while len(calm) < ROUNDS or (exceeded(calm, flooded) and len(calm) < MOST_ROUNDS):
-            flooded.append(produce(port))
-            most = max(most, own_memory(broker))
-            for flood in floods:
-                flood.send_signal(signal.SIGSTOP)
-            calm.append(produce(port))
-            for flood in floods:
-                flood.send_signal(signal.SIGCONT)
+        used: list[int] = []
+        calm, flooded = measure(port, floods, lambda: used.append(own_memory(broker)))
         status = appliance.status()
-    assert [each["failed"] for each in (*calm, *flooded)] == [0] * 2 * len(calm)
     assert status["counters"]["broker"]["turn_waits"] > 0, "the flood never had to wait, so nothing was measured"
     assert exceeded(calm, flooded) == []
     # What the connections themselves take, some 15 KB each, is not of the budget.
-    assert (most - before) / MIB < BUFFER_MIB + (CONNECTIONS + 2 * STALLED) * 0.015
+    assert (max(used) - before) / MIB < BUFFER_MIB + (CONNECTIONS + 2 * STALLED) * 0.015
     assert {name: role["restarts"] for name, role in status["roles"].items() if role["restarts"]} == {}
     lines = (appliance.data / "logs" / "headrace.log").read_text().splitlines()
     assert len(lines) < 300

@@ -1,4 +1,4 @@
-"""SQL92 filters used by the official client, at both brokers, with and without bit maps."""
+"""SQL92 filters used by the official client, at both brokers, with and without bitmaps."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from support.servers import Server
 
 SETTINGS = {
     "plain": {"enablePropertyFilter": "true"},
-    "bit maps": {"enablePropertyFilter": "true", "enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"},
+    "bitmaps": {"enablePropertyFilter": "true", "enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"},
 }
 
 

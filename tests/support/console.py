@@ -30,6 +30,8 @@ class Page:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    cookies: tuple[str, ...] = ()
+    """Every Set-Cookie header."""
 
     @property
     def text(self) -> str:
@@ -59,7 +61,8 @@ def request(
     try:
         connection.request(method, path, body=body, headers=dict(headers or {}))
         answer = connection.getresponse()
-        return Page(answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read())
+        headers = {key.lower(): value for key, value in answer.getheaders()}
+        return Page(answer.status, headers, answer.read(), tuple(answer.headers.get_all("set-cookie", [])))
     finally:
         connection.close()
 
@@ -119,8 +122,9 @@ class Browser:
         if self.cookies:
             headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         page = request(method, self.port, self.base_path + path, body, headers)
-        for name, morsel in SimpleCookie(page.headers.get("set-cookie", "")).items():
-            self.cookies[name] = morsel.value
+        for header in page.cookies:
+            for name, morsel in SimpleCookie(header).items():
+                self.cookies[name] = morsel.value
         return page
 
 

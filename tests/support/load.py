@@ -2,6 +2,8 @@
 
     producers PORT COUNT SECONDS      COUNT synchronous producers, each with an address of its own; prints their latencies
     flood PORT CONNECTIONS IN_FLIGHT  one client: so many connections with so many sends in flight on each, until it is ended
+    connects PORT IN_FLIGHT           one client: connects and disconnects, so many at a time, until it is ended
+    handshakes PORT IN_FLIGHT         the same with the first message of a TLS handshake, which it never finishes
     stall PORT COUNT                  one client: COUNT connections that ask for long answers and read nothing, and COUNT that send a frame byte by byte
 
 They use plain sockets and fixed frames, so that a request costs them some ten microseconds: the broker is what is measured.
@@ -12,6 +14,8 @@ import json
 import os
 import select
 import socket
+import ssl
+import struct
 import subprocess
 import sys
 import time
@@ -24,6 +28,7 @@ from headrace.protocol.remoting_command import create_request
 TOPIC: Final = "Load"
 FLOOD_ADDRESS: Final = "127.0.0.2"
 STALL_ADDRESS: Final = "127.0.0.3"
+CHURN_ADDRESS: Final = "127.0.0.4"
 _REPOSITORY: Final = Path(__file__).parents[2]
 
 
@@ -166,6 +171,52 @@ def run_flood(port: int, connections: int, in_flight: int) -> None:
                 peer.send(frame * count)
 
 
+def _client_hello() -> bytes:
+    """The first message of a TLS handshake: the server answers it with its certificate and a signature."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    outgoing = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
+    return outgoing.read()
+
+
+def run_connects(port: int, in_flight: int, hello: bytes) -> None:
+    """Connects, sends `hello` if there is any and waits for the answer, resets the connection, and connects again."""
+    epoll = select.epoll()
+    peers: dict[int, socket.socket] = {}
+    wanted = select.EPOLLIN if hello else select.EPOLLOUT
+
+    def begin_one() -> None:
+        peer = socket.socket()
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.bind((CHURN_ADDRESS, 0))
+        peer.setblocking(False)
+        peer.connect_ex(("127.0.0.1", port))
+        peers[peer.fileno()] = peer
+        epoll.register(peer, select.EPOLLOUT)
+
+    _say("connected")
+    sys.stdin.readline()
+    os.nice(19)
+    for _ in range(in_flight):
+        begin_one()
+    _say("sent")
+    while True:
+        for descriptor, event in epoll.poll(1):
+            peer = peers[descriptor]
+            if not event & wanted and not event & (select.EPOLLERR | select.EPOLLHUP):
+                with contextlib.suppress(OSError):
+                    peer.send(hello)
+                    epoll.modify(descriptor, select.EPOLLIN)
+                    continue
+            epoll.unregister(descriptor)
+            del peers[descriptor]
+            peer.close()
+            begin_one()
+
+
 def run_stall(port: int, count: int) -> None:
     """Slow readers and slow writers."""
     topics = create_request(21).encode()
@@ -202,6 +253,8 @@ def main() -> None:
         _say(json.dumps(run_producers(int(numbers[0]), int(numbers[1]), float(numbers[2]))))
     elif kind == "flood":
         run_flood(*map(int, numbers))
+    elif kind in ("connects", "handshakes"):
+        run_connects(int(numbers[0]), int(numbers[1]), _client_hello() if kind == "handshakes" else b"")
     else:
         run_stall(*map(int, numbers))
 

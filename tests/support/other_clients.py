@@ -1,4 +1,4 @@
-"""Clients in other languages, driven by tests: Go's rocketmq-client-go and Node's ali-ons (`tests/interop/go`, `tests/interop/node`).
+"""Programs in other languages, driven by tests: the clients rocketmq-client-go and ali-ons (`tests/interop/go`, `tests/interop/node`), and an OpenID provider.
 
     sent = run("go", "send", namesrv=..., topic="Orders", group="group", count=10, accessKey=..., secretKey=...)
 
@@ -57,6 +57,15 @@ def node_client() -> list[str]:
     return ["node", str(_built("node", build) / "interop.js")]
 
 
+def oidc_provider() -> list[str]:
+    """The command of the OpenID provider, with which tests of the console log in. The first call fetches its packages."""
+
+    def build(_folder: Path) -> list[str]:
+        return ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+
+    return ["node", str(_built("oidc", build) / "provider.js")]
+
+
 CLIENTS: Final[dict[str, Callable[[], list[str]]]] = {"go": go_client, "node": node_client}
 
 
@@ -87,3 +96,4 @@ if __name__ == "__main__":
     compile_program()
     go_client()
     node_client()
+    oidc_provider()

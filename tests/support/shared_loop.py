@@ -45,6 +45,8 @@ def outcome(seed: bytes) -> bytes:
     def work(name: str) -> None:
         nonlocal now
         now += chance.choice([1_000, 300_000, 1_100_000])
+        if not chance.randrange(3):
+            divided.charge(clients[name], 150_000)
         seen.append((name, "turn", divided.ends_ns))
 
     with patch.object(turns, "monotonic_ns", clock):
@@ -58,6 +60,7 @@ def outcome(seed: bytes) -> bytes:
             seen.append((name, may, divided.ends_ns))
             now += chance.choice([100, 50_000, 400_000, 2_500_000])
             if may:
+                divided.charge(clients[name], chance.choice([0, 150_000]))
                 divided.end(clients[name])
             elif chance.randrange(3):
                 divided.wait(clients[name], _Channel(name, work))

@@ -65,13 +65,13 @@ def test_account_is_removed(run: Run) -> None:
     ("arguments", "code", "said"),
     [
         (("account1", "pub", "Orders"), 0, "allowed: topicPerms: Orders=PUB"),
-        (("account1", "SUB", "Orders"), 1, "refused: topicPerms: Orders=PUB"),
-        (("account1", "pub", "Other"), 1, "refused: defaultTopicPerm: DENY"),
+        (("account1", "SUB", "Orders"), 1, "denied: topicPerms: Orders=PUB"),
+        (("account1", "pub", "Other"), 1, "denied: defaultTopicPerm: DENY"),
         (("account1", "sub", "group:mine"), 0, "allowed: defaultGroupPerm: SUB"),
         (("account1", "sub", "%RETRY%mine"), 0, "allowed: defaultGroupPerm: SUB"),
-        (("account1", "admin"), 1, "refused: admin: false"),
+        (("account1", "admin"), 1, "denied: admin: false"),
         (("account1", "admin", "--from", "10.1.2.3"), 0, "allowed: whiteRemoteAddress contains 10.1.2.3"),
-        (("nobody12", "pub", "Orders"), 1, "refused: there is no account nobody12"),
+        (("nobody12", "pub", "Orders"), 1, "denied: there is no account nobody12"),
     ],
 )
 def test_check_names_the_rule_that_decides(run: Run, arguments: tuple[str, ...], code: int, said: str) -> None:

@@ -77,7 +77,7 @@ def test_invalid_function_is_refused_in_one_line(data: Path, tmp_path: Path) -> 
     run("put", file(tmp_path, "good.py"), "--data", data, "--no-check")
     for do in ("remove", "enable"):
         assert (
-            refusal(do, "nothing", "--data", data) == "no filter function is called nothing; existing functions: good"
+            refusal(do, "nothing", "--data", data) == "filter function nothing does not exist; existing functions: good"
         )
 
 
@@ -86,8 +86,8 @@ def test_list_shows_the_brokers_report_for_this_version(data: Path, tmp_path: Pa
     for name in ("one", "two"):
         run("put", file(tmp_path, f"{name}.py"), "--data", data, "--no-check")
     account = {
-        "calls": 7, "messages": 2000, "wanted": 5, "busy_ms": 500.0, "failures": 3, "failed_messages": 1, "last_reason": "crashed: its worker process exited",
-        "last_failure_ms": 1_700_000_000_000, "out_of_use": "crashed: its worker process exited", "worker": None,
+        "calls": 7, "messages": 2000, "matched": 5, "busy_ms": 500.0, "failures": 3, "failed_messages": 1, "last_reason": "crashed: its worker process exited",
+        "last_failure_ms": 1_700_000_000_000, "disabled_reason": "crashed: its worker process exited", "worker": None,
     }  # fmt: skip
     report = {
         "one": account | {"version": folder_of(data).version("one")},

@@ -147,6 +147,24 @@ def test_console_on_other_addresses_is_open_without_https(data: Path) -> None:
     assert not any(title.startswith("console") for title in opened(data, setting, "consoleEnable=false"))
 
 
+def test_file_with_the_client_secret_of_openid_connect_that_others_may_read_is_found(data: Path) -> None:
+    secret, toml = data / "client-secret", data / "appliance.toml"
+    secret.write_text("hidden-secret-key\n")
+    toml.write_text(
+        'consoleOidcIssuer = "https://sso.example"\nconsoleOidcClientId = "console"\nconsoleOidcViewers = "staff"\n'
+        f'consoleOidcClientSecretFile = "{secret}"\n'
+    )
+
+    def report() -> str:
+        return str(security_report(read_configuration(Sources(str(data), appliance_toml=str(toml)))))
+
+    secret.chmod(0o640)
+    assert "other users may read or change the console's client secret at the OpenID provider (mode 0640)" in report()
+    assert "hidden-secret-key" not in report()
+    secret.chmod(0o600)
+    assert "client secret" not in report()
+
+
 def test_file_with_the_console_s_secret_key_that_others_may_read_is_found_without_printing_it(data: Path) -> None:
     toml = data / "appliance.toml"
     toml.write_text('consoleAccessKey = "operator"\nconsoleSecretKey = "hidden-secret-key"\n')

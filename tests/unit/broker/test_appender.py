@@ -214,7 +214,7 @@ def test_missing_file_is_reported_after_a_timeout(
     monkeypatch.setattr(appender_module, "FILE_WAIT_S", 0.05)
     world = World(files=0)
     assert run(lambda: world.appender.put(message())).status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
-    assert "no CommitLog file was reserved" in caplog.text
+    assert "no CommitLog file was allocated" in caplog.text
 
 
 def test_put_passes_the_gate_when_the_message_is_durable() -> None:

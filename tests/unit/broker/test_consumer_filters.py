@@ -76,7 +76,7 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture
 def mapped(tmp_path: Path) -> World:
-    """Dispatch makes bit maps."""
+    """Dispatch makes bitmaps."""
     return World(tmp_path, enable_calc_filter_bit_map=True)
 
 
@@ -223,7 +223,7 @@ def test_file_with_other_bloom_filter_parameters_is_discarded(world: World, capl
     assert "parameters have changed" in caplog.text
 
 
-# ---- bit maps ----
+# ---- bitmaps ----
 
 
 def unit(store_timestamp: int, bit_map: bytes = bytes(14)) -> ExtUnit:
@@ -231,7 +231,7 @@ def unit(store_timestamp: int, bit_map: bytes = bytes(14)) -> ExtUnit:
 
 
 def is_kept_back(world: World, store_timestamp: int) -> bool:
-    """Whether a message with a bit map that has no bits is not read at all."""
+    """Whether a message with a bitmap that has no bits is not read at all."""
     ready = world.table.filter_of("T", "g")
     assert ready is not None
     return not ready.match_entry(0, unit(store_timestamp))

@@ -109,12 +109,12 @@ def test_functions_select_messages_and_are_counted(make_world: Callable[[int], W
     world.run(work())
     report = read_report(world.report)
     long, raises = report["long"], report["raises"]
-    assert [long[key] for key in ("calls", "messages", "wanted", "failures", "failed_messages")] == [6, 8, 7, 0, 0]
+    assert [long[key] for key in ("calls", "messages", "matched", "failures", "failed_messages")] == [6, 8, 7, 0, 0]
     assert long["busy_ms"] > 0
-    assert [raises[key] for key in ("calls", "messages", "wanted", "failures", "failed_messages")] == [1, 2, 0, 0, 2]
+    assert [raises[key] for key in ("calls", "messages", "matched", "failures", "failed_messages")] == [1, 2, 0, 0, 2]
     assert raises["last_reason"] == "ValueError: dear (line 2)"
     assert raises["last_failure_ms"] > 0
-    assert not raises["out_of_use"]
+    assert not raises["disabled_reason"]
 
 
 def test_function_is_disabled_after_three_failures_within_a_minute(make_world: Callable[[int], World]) -> None:
@@ -142,7 +142,7 @@ def test_function_is_disabled_after_three_failures_within_a_minute(make_world: C
         assert await world.ask("dies", "abcd") == [True]
 
     world.run(work())
-    assert read_report(world.report)["dies"]["out_of_use"] == ""
+    assert read_report(world.report)["dies"]["disabled_reason"] == ""
 
 
 def test_worker_of_an_idle_function_is_reassigned(make_world: Callable[[int], World]) -> None:
@@ -162,7 +162,7 @@ def test_worker_of_an_idle_function_is_reassigned(make_world: Callable[[int], Wo
     world.run(work())
     report = read_report(world.report)
     assert report["one"]["failures"] == 0
-    assert (report["two"]["failures"], report["two"]["out_of_use"]) == (1, "")
+    assert (report["two"]["failures"], report["two"]["disabled_reason"]) == (1, "")
 
 
 def test_kill_of_an_idle_worker_is_not_a_failure(make_world: Callable[[int], World]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from headrace.remoting import HandlerTable, RemotingServer, acceptor
+from headrace.remoting import turns as remoting_turns
 from headrace.remoting.acceptor import ACCEPTS_PER_TURN
 from support.loops import LOOPS, run_on, until
 
@@ -43,6 +44,71 @@ def test_connections_that_wait_are_accepted_many_in_a_turn_of_the_loop(run: Any)
     run(main())
 
 
+def connect(port: int, host: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), source_address=(host, 0))
+
+
+def is_closed(peer: socket.socket) -> bool:
+    try:
+        return peer.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.fixture
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock by which time is divided stands still, so that only what is charged counts, however slow the machine is."""
+    monkeypatch.setattr(remoting_turns, "monotonic_ns", lambda: 1 << 40)
+    monkeypatch.setattr(acceptor, "monotonic_ns", lambda: 1 << 40)
+
+
+@pytest.mark.usefixtures("stopped_clock")
+def test_client_that_connects_without_end_waits_while_others_are_opened_at_once(run: Any) -> None:
+    count = 50
+
+    async def main() -> None:
+        server = RemotingServer(HandlerTable())
+        port = await server.listen("127.0.0.1", 0)
+        with ExitStack() as stack:
+            stack.enter_context(connect(port, "127.0.0.2"))
+            await until(lambda: len(server.connections) == 1)
+            for host in ["127.0.0.3"] * count + ["127.0.0.4"]:
+                stack.enter_context(connect(port, host))
+
+            def opened(host: str) -> int:
+                return sum(each.remote_address[0] == host for each in server.connections)
+
+            for _ in range(1000):  # turns of the loop, no more than needed
+                if opened("127.0.0.4"):
+                    break
+                await asyncio.sleep(0)
+            assert opened("127.0.0.4")
+            assert 0 < opened("127.0.0.3") < count // 2
+            assert server.waits > 0
+            await until(lambda: opened("127.0.0.3") == count)
+        await server.stop(1)
+
+    run(main())
+
+
+@pytest.mark.usefixtures("stopped_clock")
+def test_stop_closes_connections_that_wait_for_their_turn(run: Any) -> None:
+    async def main() -> None:
+        server = RemotingServer(HandlerTable())
+        port = await server.listen("127.0.0.1", 0)
+        with ExitStack() as stack:
+            stack.enter_context(connect(port, "127.0.0.2"))
+            await until(lambda: len(server.connections) == 1)
+            peers = [stack.enter_context(connect(port, "127.0.0.3")) for _ in range(50)]
+            server._acceptors[0]._accept()
+            assert server.waits > 0
+            await server.stop(1)
+            assert all(is_closed(peer) for peer in peers)
+            assert server._usages.connections == 0
+
+    run(main())
+
+
 def test_connections_are_accepted_once_there_are_descriptors_again(
     run: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -65,7 +131,7 @@ def test_connections_are_accepted_once_there_are_descriptors_again(
         await server.stop(1)
 
     run(main())
-    assert "Too many open files; raise the limit" in caplog.text
+    assert "Too many open files; raise the open file limit" in caplog.text
 
 
 def test_stop_closes_connections_that_were_just_accepted(run: Any) -> None:

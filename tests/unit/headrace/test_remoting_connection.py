@@ -217,12 +217,14 @@ def test_invalid_field_is_answered_with_code_1_and_not_counted_as_internal_error
 
 def test_handler_cancelled_before_it_begins_leaves_no_warning_behind(run: Any) -> None:
     begun: list[bool] = []
+    transports: list[asyncio.Transport | None] = []
     table = HandlerTable()
 
     async def never(_: Connection, _command: RemotingCommand) -> None:
         begun.append(True)
 
     def lose(connection: Connection, _: RemotingCommand) -> None:
+        transports.append(connection.channel._transport)
         connection.channel.connection_lost(None)
 
     table.register(2003, never)
@@ -234,6 +236,9 @@ def test_handler_cancelled_before_it_begins_leaves_no_warning_behind(run: Any) -
             peer.write(create_request(2003), create_request(2004))
             await until(lambda: not server.connections)
             gc.collect()
+            (transport,) = transports
+            assert transport is not None
+            transport.abort()  # as the loop has done when it reports a loss
 
     run(main())
     assert not begun

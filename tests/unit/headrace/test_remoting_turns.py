@@ -10,7 +10,7 @@ import pytest
 
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
-from headrace.remoting import Connection, HandlerTable, RemotingServer
+from headrace.remoting import Connection, HandlerTable, RemotingServer, client_usage
 from headrace.remoting import turns as remoting_turns
 from headrace.remoting.client_usage import ClientUsage, ClientUsages, name_of_account, name_of_address
 from headrace.remoting.slices import in_slices
@@ -96,6 +96,8 @@ def test_client_alone_has_more_time_than_one_that_shares_the_loop(monkeypatch: p
         assert use(other)
         assert [use(one) for _ in range(4)] == [True, True, False, False]
         now = (1 << 40) + (2 << 22)
+        assert not use(one)  # it has used twice its share in the window before
+        now = (1 << 40) + (4 << 22)
         assert use(one)
         now += 1 << 30
         assert [use(one) for _ in range(4)] == [True] * 4
@@ -185,6 +187,41 @@ def test_addresses_of_one_ipv6_network_are_one_client() -> None:
     assert name_of_account("10.0.0.1") != name_of_address("10.0.0.1")
 
 
+def test_waiting_clients_get_a_quarter_of_the_time_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1 << 40
+    monkeypatch.setattr(remoting_turns, "monotonic_ns", lambda: now)
+    used: list[int] = []
+
+    class Flood:
+        """Always has more work, in pieces of 0.7 ms."""
+
+        def __init__(self, turns: Turns, usage: ClientUsage) -> None:
+            self.turns, self.usage = turns, usage
+
+        def take_turn(self) -> None:
+            nonlocal now
+            now += 700_000
+            used.append(700_000)
+            self.turns.wait(self.usage, self)
+
+    async def main() -> None:
+        nonlocal now
+        turns = Turns(asyncio.get_running_loop())
+        usage = ClientUsages().join("one")
+        for _ in range(10):
+            turns.wait(usage, Flood(turns, usage))
+        for _ in range(1000):
+            now += 2_000_000  # others
+            await asyncio.sleep(0)
+        assert sum(used) == pytest.approx(1000 * 500_000, rel=0.01)
+        used.clear()
+        for _ in range(10):  # nobody else: all of the time
+            await asyncio.sleep(0)
+        assert sum(used) >= 10 * SLICE_NS
+
+    asyncio.run(main())
+
+
 def test_usage_of_a_client_without_connections_is_forgotten() -> None:
     usages = ClientUsages()
     first, second = usages.join("one"), usages.join("one")
@@ -193,6 +230,21 @@ def test_usage_of_a_client_without_connections_is_forgotten() -> None:
     assert len(usages) == 1
     usages.leave(first)
     assert len(usages) == 0
+
+
+def test_client_that_connects_again_in_the_same_window_has_used_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1 << 40
+    monkeypatch.setattr(client_usage, "monotonic_ns", lambda: now)
+    usages = ClientUsages()
+    first = usages.join_address("192.0.2.1")
+    first.window = now >> client_usage.WINDOW_BITS
+    usages.leave_address(first)
+    assert usages.join_address("192.0.2.1") is first
+    usages.leave_address(first)
+    now += 1 << client_usage.WINDOW_BITS
+    usages.leave_address(usages.join_address("192.0.2.2"))
+    assert len(usages) == 0
+    assert usages.join_address("192.0.2.1") is not first
 
 
 def test_long_work_of_many_requests_of_a_client_takes_turns_with_other_clients() -> None:

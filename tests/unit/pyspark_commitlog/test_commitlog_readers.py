@@ -211,7 +211,9 @@ def test_stream_of_a_running_appliance_ends_at_the_flushed_offset(tmp_path: Path
 
 def test_stream_fails_when_its_next_files_have_been_deleted(log: SmallLog) -> None:
     (log.folder / f"{0:020}").unlink()
-    with pytest.raises(SourceError, match=f"begins at {1 << 16}; records from 0 on have been deleted"):
+    with pytest.raises(
+        SourceError, match=f"begins at offset {1 << 16}; the records from offset 0 up to there have been deleted"
+    ):
         CommitLogStreamReader(options(log)).latestOffset({"phy": 0}, EVERYTHING)
     reader = CommitLogStreamReader(options(log, includesystem="true", failondataloss="false"))
     end = reader.latestOffset({"phy": 0}, EVERYTHING)

@@ -251,7 +251,7 @@ def test_folder_that_is_not_a_store_is_reported_in_one_line(tmp_path: Path, make
 def test_files_of_two_logs_are_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x"])
     (log.folder / f"{100:020}").write_bytes(bytes(1 << 16))
-    with pytest.raises(SourceError, match="do not belong to one log"):
+    with pytest.raises(SourceError, match="do not belong to the same log"):
         list_segments(log.folder)
 
 

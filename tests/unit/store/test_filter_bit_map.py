@@ -1,4 +1,4 @@
-"""Bit maps while dispatching: they follow consumerFilter.json, message by message."""
+"""Bitmaps while dispatching: they follow consumerFilter.json, message by message."""
 
 from pathlib import Path
 

@@ -58,7 +58,7 @@ def test_full_disk_error_names_the_remedy(path: Path, monkeypatch: pytest.Monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(mapped_file.os, "posix_fallocate", no_space)
-    with pytest.raises(StoreFull, match=rf"cannot reserve {path}: {SIZE} bytes needed, \d+ free; free space"):
+    with pytest.raises(StoreFull, match=rf"cannot allocate {path}: {SIZE} bytes needed, \d+ available; free up space"):
         reserve_file(path, SIZE)
     assert os.listdir(path.parent) == []
 

@@ -12,6 +12,7 @@ import pytest
 from support.console import Browser, RunningConsole
 from web.alerts.alert_book import AlertBook
 from web.alerts.evaluator import AlertEvent
+from web.alerts.rules import What
 
 pytestmark = pytest.mark.slow
 RULE = {
@@ -30,7 +31,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole
     folder = tmp_path_factory.mktemp("alerts")
     book = AlertBook(folder / "alerts.db")
     book.record(
-        [AlertEvent(time.time(), "group lag time", "<b>billing", firing=True, value=400.0, text="x lag-time=400")]
+        [AlertEvent(time.time(), "group lag time", "<b>billing", True, 400.0, "x lag-time=400", What.LAG_TIME, 300.0)]
     )
     book.close()
     with RunningConsole(folder) as running:
@@ -86,7 +87,14 @@ def test_page_shows_what_fires_and_what_happened(admin: Browser) -> None:
     page = admin.get("/alerts")
     assert page.status == 200
     assert "<b>billing" not in page.text
-    assert "rule,subject,since,value,text" in admin.get("/alerts?format=csv").text
+    assert "400 s" in page.text
+    assert "300 s" in page.text
+    assert "100,000 messages" in page.text
+    assert "at once" in page.text
+    assert 'title="Firing alerts">1</span>' in page.text, "the menu shows how many fire"
+    chosen = admin.get("/alerts?state=firing")
+    assert 'name="next" value="/alerts?state=firing"' in chosen.text, "another language keeps what was selected"
+    assert "rule,subject,since,value,threshold" in admin.get("/alerts?format=csv").text
 
 
 def test_rule_is_created_changed_and_deleted(admin: Browser) -> None:

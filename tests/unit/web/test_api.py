@@ -44,7 +44,9 @@ def ask(console: RunningConsole, token: str, path: str, body: bytes | None = Non
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     with contextlib.closing(open_database(tmp_path)) as opened:
-        opened.execute("INSERT INTO users VALUES ('alice', 2, 'hash', 1, 2)")
+        opened.execute(
+            "INSERT INTO users (name, access, password, created_ms, last_login_ms) VALUES ('alice', 2, 'hash', 1, 2)"
+        )
         yield opened
 
 

@@ -9,6 +9,7 @@ from web.history.history_file import Chart as Points
 from web.pages.chart_page import ChartPages
 from web.pages.charts import Chart, Line, charts_of
 from web.routes import Access, Visit
+from web.tables.table import Kind
 
 
 def visit(**arguments: str) -> Visit:
@@ -38,6 +39,28 @@ def test_figures_have_a_row_for_each_time_and_series_and_gaps_without_a_value() 
         (1_000_000, "a", None),
         (1_000_000, "b", 3.0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("series", "unit", "title", "subject", "page", "labels", "kind"),
+    [
+        ("cluster.in,cluster.out", "rate", "Messages per second", "", "/", ["Received", "Delivered"], Kind.RATE),
+        ("topic.in/A/B", "rate", "Messages per second", "A/B", "/topics/A%2FB", ["Received"], Kind.RATE),
+        ("topic.in/A,topic.in/B", "rate", "Messages per second", "", "/", ["topic.in/A", "topic.in/B"], Kind.RATE),
+        ("group.time/billing", "duration", "Time lag", "billing", "/groups/billing", ["billing"], Kind.DURATION),
+        ("broker.disk/a,broker.disk/b", "share", "Disk used", "", "/", ["a", "b"], Kind.SHARE),
+        ("cluster.in,group.lag/x", "number", "Chart", "", "/", ["Received", "x"], Kind.NUMBER),
+    ],
+)
+def test_page_of_a_chart_has_its_title_its_labels_its_unit_and_a_way_back(
+    series: str, unit: str, title: str, subject: str, page: str, labels: list[str], kind: Kind
+) -> None:
+    pages = ChartPages(lambda *_: Points(10, [], {}), lambda: 0.0)
+    view = asyncio.run(pages.show(visit(series=series, unit=unit)))
+    [chart] = view.data["charts"].charts
+    assert (view.title, view.subject, view.data["page"]) == (title, subject, page)
+    assert [line.label for line in chart.lines] == labels
+    assert view.tables[0].columns[-1].kind is kind
 
 
 @pytest.mark.parametrize(

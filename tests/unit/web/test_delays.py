@@ -57,6 +57,9 @@ class Answers:
     async def masters(self) -> dict[str, str]:
         return {"broker-a": "a:1", "broker-b": "b:1"}
 
+    async def topics(self) -> list[str]:
+        return ["Orders"]
+
     async def cluster_info(self) -> ClusterInfo:
         table = {name: BrokerData(name, "C", {0: address}) for name, address in (await self.masters()).items()}
         return ClusterInfo(table, {"C": list(table)})
@@ -119,6 +122,11 @@ def test_broker_that_does_not_answer_is_a_problem_and_none_at_all_an_error() -> 
     assert [one.broker for one in rows] == ["broker-a"]
     with pytest.raises(QueryFailed, match="broker-a"):
         shown(Answers("a:1", "b:1"))
+
+
+def test_timers_page_says_which_brokers_do_not_support_timers() -> None:
+    view = asyncio.run(pages_of(Answers()).show_timers(Visit("ann", Access.VIEWER, "")))
+    assert (view.data["is_used"], view.data["without_timers"]) == (False, ["broker-b"])
 
 
 @pytest.mark.parametrize(("broker", "level"), [("broker-a", "2"), ("broker-x", "1")])

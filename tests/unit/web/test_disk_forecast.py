@@ -97,6 +97,19 @@ def test_rate_of_writes_ignores_gaps_and_starts_anew_with_a_new_log(
     assert write_rate(range(0, 600 * len(ends), 600), ends) == rate
 
 
+def test_outlook_begins_with_the_ratio_that_the_broker_reports() -> None:
+    runtime = {
+        "commitLogDirCapacity": "Total : 252.0 GiB, Free : 70.0 GiB.", "commitLogDiskRatio": "0.3", "commitLogMinOffset": "0",
+        "commitLogMaxOffset": "1000", "earliestMessageTimeStamp": "1000000",
+    }  # fmt: skip
+    broker = BrokerSample("C", "broker-a", 0, "h:1", runtime=runtime)
+    found = disk_outlook(
+        broker, {"fileReservedTime": "48"}, lambda names, *_: Chart(600, [0, 6000], {names[0]: [0, 1000]}), 2000.0
+    )
+    assert found is not None
+    assert found.at(0) == pytest.approx(0.3, abs=0.001)
+
+
 def test_outlook_uses_the_higher_rate_of_day_and_week() -> None:
     runtime = {
         "commitLogDirCapacity": "Total : 100.0 GiB, Free : 60.0 GiB.",

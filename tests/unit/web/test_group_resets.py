@@ -1,6 +1,7 @@
 """Resets of offsets over an Admin that answers from tables."""
 
 import asyncio
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -79,6 +80,8 @@ def test_offsets_are_copied_for_the_queues_that_the_other_group_has() -> None:
         (Reset("Orders", "group", source="billing"), "the source group is missing"),
         (Reset("Orders", "group", source="nobody"), "the group nobody has no offsets"),
         (Reset("Orders", "time", time="soon"), "'soon' is not a valid time"),
+        (Reset("Orders", "start", broker="broker-a", queue=1), "the fields broker, queue do not apply"),
+        (Reset("Orders", "time", time="2026-11-23", source="audit"), "the fields source do not apply"),
     ],
 )
 def test_invalid_reset_changes_nothing(reset: Reset, cause: str) -> None:
@@ -105,6 +108,7 @@ def test_stored_offsets_of_a_group_with_connected_members_are_not_changed() -> N
         ("2026-11-23T09:00:00", 1_795_424_400_000),
         ("2026-11-23T17:00:00+08:00", 1_795_424_400_000),
         ("2026-11-23T09:00:00Z", 1_795_424_400_000),
+        ("2026/11/23 09:00:00", 1_795_424_400_000),
         ("1795424400000", 1_795_424_400_000),
         ("1969-01-01T00:00:00", 0),
     ],
@@ -113,8 +117,16 @@ def test_times_are_utc_unless_they_have_a_zone(text: str, milliseconds: int) -> 
     assert parse_time(text) == milliseconds
 
 
+def test_time_of_day_is_of_today() -> None:
+    before = dt.datetime.now(dt.UTC).replace(hour=9, minute=0, second=0, microsecond=0)
+    parsed = parse_time("9:00")
+    after = dt.datetime.now(dt.UTC).replace(hour=9, minute=0, second=0, microsecond=0)
+    assert before.timestamp() * 1000 <= parsed <= after.timestamp() * 1000
+    assert parse_time("09:00") == parsed or before != after
+
+
 @pytest.mark.parametrize("text", ["", "nine o'clock", "9" * 5000, "²", "0001-01-01T00:00:00+23:59:99"])
 def test_invalid_time_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(Invalid) as caught:
         parse_time(text)
-    assert "2026-11-23T09:00:00" in caught.value.advice
+    assert "2026-11-23 09:00:00" in caught.value.advice

@@ -74,6 +74,17 @@ def test_means_leave_gaps_out_and_survive_a_pause(file: HistoryFile) -> None:
     assert (values[START], values[START + 60]) == (3.0, None)
 
 
+@pytest.mark.parametrize("seconds", [3_600, 6 * 3_600, 2 * DAY, 20 * DAY])
+def test_point_that_is_not_complete_yet_is_not_a_gap(file: HistoryFile, seconds: int) -> None:
+    now = fill(file, 7_250) + 4
+    chart = file.read(["x"], now - seconds, now, now)
+    assert chart.series["x"][-1] is not None
+    assert chart.times[-1] + chart.step_s <= now + TIERS[0].step_s
+    later = now + 3 * chart.step_s
+    silent = file.read(["x"], later - seconds, later, later)
+    assert silent.series["x"][-1] is None, "samples that are missing for longer are gaps"
+
+
 @pytest.mark.slow
 def test_rows_are_bounded(file: HistoryFile, tmp_path: Path) -> None:
     fill(file, 3 * DAY, 60)

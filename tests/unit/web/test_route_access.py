@@ -14,6 +14,8 @@ from web.application import ConsoleSettings, make_console
 from web.config import ConsoleConfig
 from web.paths import API
 from web.routes import Access, Change, Query, Raw, Route
+from web.serving.page_renderer import MENU_GROUPS
+from web.translations import catalogue
 
 PASSWORD = "correct horse battery"
 ROLES = [Access.VIEWER, Access.OPERATOR, Access.ADMIN]
@@ -39,6 +41,12 @@ def declared(folder: Path) -> list[Route]:
 @pytest.fixture(scope="module")
 def routes(tmp_path_factory: pytest.TempPathFactory) -> list[Route]:
     return declared(tmp_path_factory.mktemp("declared"))
+
+
+def test_every_entry_of_the_navigation_is_in_one_group(routes: list[Route]) -> None:
+    entries = sorted(route.menu for route in routes if isinstance(route, Query) and route.menu)
+    assert sorted(name for _, names in MENU_GROUPS for name in names) == entries
+    assert {title for title, _ in MENU_GROUPS if title} <= set(catalogue("zh"))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from string import Formatter
 
 import pytest
 
+from web.errors import NotFound
 from web.translations import catalogue, choose_language, translator
 
 WEB = Path(__file__).resolve().parents[3] / "web"
@@ -31,7 +32,7 @@ def texts_of_pages() -> Iterator[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 given = TEXTS.get(node.func.id, lambda _: [])(node)
-                named = [word.value for word in node.keywords if word.arg in {"empty", "help", "menu"}]
+                named = [word.value for word in node.keywords if word.arg in {"empty", "help", "menu", "none"}]
                 yield from (
                     one.value
                     for one in (*given, *named)
@@ -39,8 +40,50 @@ def texts_of_pages() -> Iterator[str]:
                 )
 
 
+FAILURES = {"QueryFailed", "NotFound", "Invalid", "NotLoggedIn", "Refused", "TooOften", "ProviderFailed"}
+
+
+def named_texts(module: ast.Module) -> dict[str, list[str]]:
+    """The module's constants that are a text, or a table of texts."""
+    found: dict[str, list[str]] = {}
+    for node in module.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            values = node.value.values if isinstance(node.value, ast.Dict) else [node.value]
+            texts = [one.value for one in values if isinstance(one, ast.Constant)]
+            found[node.target.id] = [text for text in texts if isinstance(text, str)]
+    return found
+
+
+def texts_of_failures() -> Iterator[str]:
+    """Causes and advice. A cause is never an f-string: it could not be translated."""
+    for path in WEB.rglob("*.py"):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        named = named_texts(module)
+        for node in ast.walk(module):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FAILURES:
+                for one in node.args:
+                    assert not isinstance(one, ast.JoinedStr), f"{path.name}:{one.lineno}: pass the values by name"
+                    if isinstance(one, ast.Constant):
+                        yield str(one.value)
+                    for part in ast.walk(one):
+                        if isinstance(part, ast.Name):
+                            yield from named.get(part.id, [])
+
+
+OPTIONS = ("headrace/model/server_options.py", "broker/config.py", "store/config.py", "nameserver/config.py")
+
+
+def texts_of_options() -> Iterator[str]:
+    """Descriptions of the options of brokers and name servers."""
+    for path in OPTIONS:
+        for node in ast.walk(ast.parse((WEB.parent / path).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "help":
+                yield ast.literal_eval(node.value)
+
+
 def test_every_text_has_its_chinese() -> None:
-    texts = {text for text in (*texts_of_templates(), *texts_of_pages()) if text}
+    found = (*texts_of_templates(), *texts_of_pages(), *texts_of_failures(), *texts_of_options())
+    texts = {text for text in found if text}
     assert sorted(texts - set(catalogue("zh"))) == []
 
 
@@ -49,6 +92,13 @@ def test_translations_have_the_values_of_their_texts() -> None:
         return sorted(name for _, name, _, _ in Formatter().parse(text) if name)
 
     assert [text for text, chinese in catalogue("zh").items() if values(text) != values(chinese)] == []
+
+
+def test_failure_is_translated_with_its_values() -> None:
+    failure = NotFound("the topic {topic} does not exist", "Type {topic} to delete it.", topic="Orders{0}")
+    assert (str(failure), failure.advice) == ("the topic Orders{0} does not exist", "Type Orders{0} to delete it.")
+    assert translator("zh")(failure.cause_key, **failure.values) == "主题 Orders{0} 不存在"
+    assert str(NotFound("a text {with} braces")) == "a text {with} braces"
 
 
 def test_text_without_a_translation_stays_english() -> None:

@@ -1,0 +1,58 @@
+"""Times are shown and entered in the zone of the browser."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from support.console import PASSWORD, RunningConsole
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    """A console whose cluster does not answer: the forms are there."""
+    with RunningConsole(tmp_path_factory.mktemp("times")) as console:
+        console.administrator()
+        yield console
+
+
+def log_in_from_shanghai(page: Page, console: RunningConsole, path: str) -> None:
+    zone = page.context.new_cdp_session(page)
+    zone.send("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Shanghai"})
+    page.goto(f"http://127.0.0.1:{console.port}{path}")
+    page.get_by_label("User name").fill("admin")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+
+
+@pytest.mark.parametrize("entered", ["2026-11-23 17:00:00", "2026/11/23 17:00:00", "2026-11-23T17:00"])
+def test_time_is_entered_and_shown_in_the_zone_of_the_browser(
+    console: RunningConsole, page: Page, entered: str
+) -> None:
+    log_in_from_shanghai(page, console, "/messages")
+    expect(page.get_by_text("Times: Asia/Shanghai")).to_be_visible()
+    begin = page.get_by_label("From (Asia/Shanghai)").first
+    begin.fill(entered)
+    page.get_by_role("button", name="Search").first.click()
+    expect(begin).to_have_value("2026-11-23 17:00:00")
+    assert parse_qs(urlsplit(page.url).query)["begin"] == ["2026-11-23T09:00:00.000Z"]
+
+
+def test_times_are_shown_as_forms_accept_them_in_chinese_too(console: RunningConsole, page: Page) -> None:
+    log_in_from_shanghai(page, console, "/account")
+    page.get_by_role("button", name="中文").click()
+    page.goto(f"http://127.0.0.1:{console.port}/users")
+    time = page.locator("time").first
+    expect(time).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"))
+
+
+def test_milliseconds_and_other_texts_are_sent_as_they_are(console: RunningConsole, page: Page) -> None:
+    log_in_from_shanghai(page, console, "/messages?begin=1795424400000")
+    begin = page.get_by_label("From (Asia/Shanghai)").first
+    expect(begin).to_have_value("1795424400000")
+    page.get_by_role("button", name="Search").first.click()
+    expect(begin).to_have_value("1795424400000")

@@ -1,0 +1,103 @@
+"""System calls of the broker for each batch of the hot path: one wait, one read and one write, however many messages it has.
+
+What a call costs depends on the machine; how many there are does not. Each test sends a number of equal batches, one after the other, and counts
+the calls of the broker's event loop with strace. What the loop does beside (timers, registrations, heartbeats of the role) is a few calls a second,
+so the counts are compared with the number of batches, with some to spare.
+"""
+
+import re
+import signal
+import socket
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.protocol.frame import FrameDecoder
+from headrace.protocol.headers.pull import PullMessageRequestHeader
+from headrace.protocol.remoting_command import create_request
+from support import load
+from support.appliance import Appliance
+from support.servers import wait_until
+
+pytestmark = pytest.mark.slow
+
+MIB = 1 << 20
+BATCHES = 400
+MESSAGES = 32
+SPARE = 0.1
+"""Calls a batch that the loop does beside."""
+READS = ("read", "recvfrom", "recvmsg")
+WRITES = ("write", "writev", "sendto", "sendmsg")
+WAITS = ("epoll_wait", "epoll_pwait")
+
+
+@pytest.fixture(scope="module")
+def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
+    settings = {"mappedFileSizeCommitLog": str(64 * MIB), "maxHashSlotNum": "100000", "maxIndexNum": "400000"}
+    with Appliance(tmp_path_factory.mktemp("calls") / "data", settings=settings) as started:
+        yield started
+
+
+def ask(peer: socket.socket, requests: bytes, count: int) -> int:
+    """Sends requests at once, and returns how many of the answers have code 0."""
+    peer.sendall(requests)
+    decoder = FrameDecoder()
+    codes: list[int] = []
+    while len(codes) < count:
+        data = peer.recv(1 << 20)
+        assert data, "the broker closed the connection"
+        codes += [answer.code for answer in decoder.feed(data)]
+    return codes.count(0)
+
+
+def calls_of_broker(appliance: Appliance, tmp_path: Path, work: Callable[[], None]) -> Counter[str]:
+    """The system calls of the broker's main thread, which runs its event loop, while `work` runs."""
+    table = tmp_path / "calls"
+    pid = appliance.pid_of("broker")
+    tracer = subprocess.Popen(["strace", "-qq", "-o", table, "-p", str(pid)], stderr=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: f"TracerPid:\t{tracer.pid}\n" in Path(f"/proc/{pid}/status").read_text(), 30, "strace")
+        work()
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        tracer.communicate(timeout=30)
+    return Counter(match[1] for match in re.finditer(r"^(\w+)\(", table.read_text(), re.MULTILINE))
+
+
+def pull_frame() -> bytes:
+    """A pull of MESSAGES messages from the beginning of a queue."""
+    header = PullMessageRequestHeader(
+        consumer_group="load", topic=load.TOPIC, queue_id=0, queue_offset=0, max_msg_nums=MESSAGES, sys_flag=4,
+        commit_offset=0, suspend_timeout_millis=0, sub_version=0, subscription="*", expression_type="TAG",
+    )  # fmt: skip
+    return create_request(header.CODE, header.to_ext()).encode()
+
+
+REQUESTS: dict[str, Callable[[], tuple[bytes, int]]] = {
+    "one send": lambda: (load.send_frame(), 1),
+    "many sends": lambda: (load.send_frame() * MESSAGES, MESSAGES),
+    "one pull of many messages": lambda: (pull_frame(), 1),
+    "many pulls": lambda: (pull_frame() * 4, 4),
+}
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_batch_takes_one_wait_one_read_and_one_write(appliance: Appliance, tmp_path: Path, kind: str) -> None:
+    requests, count = REQUESTS[kind]()
+    with load.connect(appliance.ports[1], "127.0.0.1") as peer:
+        assert ask(peer, load.send_frame() * MESSAGES, MESSAGES) == MESSAGES  # creates the topic
+        wait_until(lambda: ask(peer, requests, count) == count, 30, "dispatch")
+
+        def work() -> None:
+            for _ in range(BATCHES):
+                assert ask(peer, requests, count) == count
+
+        calls = calls_of_broker(appliance, tmp_path, work)
+    for name, kinds in {"wait": WAITS, "read": READS, "write": WRITES}.items():
+        made = sum(calls[call] for call in kinds)
+        assert BATCHES <= made <= BATCHES * (1 + SPARE), f"{made / BATCHES:.2f} {name}s a batch: {calls}"
+    others = calls.total() - sum(calls[call] for call in (*WAITS, *READS, *WRITES))
+    assert others <= BATCHES * SPARE * 2, f"{others / BATCHES:.2f} other calls a batch: {calls}"

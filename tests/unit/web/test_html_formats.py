@@ -1,0 +1,52 @@
+"""How pages show numbers, and where browsers may break long texts."""
+
+import pytest
+
+from web.serving.html import breakable, format_bytes, format_duration, format_share, format_whole, tone
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shown"),
+    [
+        (0, "0 s"),
+        (1.25, "1.2 ms"),
+        (340, "340 ms"),
+        (60_000, "1 min"),
+        (84_500, "1 min 24 s"),
+        (3_600_000, "1 h"),
+        (3_601_000, "1 h"),
+        (273_600_000, "3 d 4 h"),
+        (-75_000, "-1 min 15 s"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_duration_has_its_two_largest_units_and_no_zero(milliseconds: float, shown: str) -> None:
+    assert format_duration(milliseconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.0, "0 B"), (12.34567, "12 B"), (1023, "1,023 B"), (1536, "1.5 KiB"), (-2048, "-2.0 KiB")]
+)
+def test_bytes_have_no_fraction_below_a_kibibyte(value: float, shown: str) -> None:
+    assert format_bytes(value) == shown
+
+
+def test_counts_are_whole_and_exact_and_shares_are_percentages() -> None:
+    assert (format_whole(2029.6), format_whole((1 << 63) - 1)) == ("2,030", "9,223,372,036,854,775,807")
+    assert format_share(0.403) == "40.3 %"
+
+
+def test_long_text_breaks_after_separators_and_in_very_long_words_only() -> None:
+    assert breakable("/topics/<b>/delete") == "/topics/&lt;b&gt;/delete"
+    path = "/var/lib/headrace/broker/store/commitlog/00000000000000000000"
+    assert breakable(path).split("<wbr>") == [
+        "/var/", "lib/", "headrace/", "broker/", "store/", "commitlog/", "00000000000000000000",
+    ]  # fmt: skip
+    assert breakable("x" * 70).split("<wbr>") == ["x" * 32, "x" * 32, "x" * 6]
+    assert breakable("the broker has <script> in its configuration, and more").replace("<wbr>", "") == (
+        "the broker has &lt;script&gt; in its configuration, and more"
+    )
+
+
+def test_states_that_need_attention_are_marked() -> None:
+    assert (tone("failed"), tone("offline"), tone("running"), tone(None)) == ("bad", "warn", "", "")
