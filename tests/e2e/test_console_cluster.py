@@ -149,6 +149,13 @@ def test_writes_are_stopped_in_the_routes_and_at_the_broker_and_allowed_again(
     def state() -> str:
         return str(operator.read(page)["state"])
 
+    def stopped_on_the_dashboard() -> list[dict[str, str]]:
+        stopped: list[dict[str, str]] = operator.read("/")["stopped"]
+        return stopped
+
+    link = f'<a href="{page}">Stop or allow writes</a>'
+    assert stopped_on_the_dashboard() == []
+    assert link not in operator.get("/").text
     with Admin(appliance.name_server) as sdk:
         sdk.create_topic("Stopped")
         assert sdk.publish_queues("Stopped")
@@ -156,6 +163,7 @@ def test_writes_are_stopped_in_the_routes_and_at_the_broker_and_allowed_again(
         assert stopped.status == 303, stopped.cause
         assert "1 of 1 name servers stopped writes to" in operator.get(page).text
         assert state() == "stopped in the routes"
+        assert stopped_on_the_dashboard() == [{"broker": row["broker"], "state": state(), "page": page}]
         assert not sdk.publish_queues("Stopped")
         assert operator.send(f"{page}/allow", {"way": "routes"}).status == 303
         assert state() == "allowed"
@@ -166,9 +174,13 @@ def test_writes_are_stopped_in_the_routes_and_at_the_broker_and_allowed_again(
         assert state() == "refused by the broker"
         assert sdk.broker_config(appliance.broker)["brokerPermission"] == "4"
         assert "refused by the broker" in admin.get("/cluster").text
+        assert stopped_on_the_dashboard() == [{"broker": row["broker"], "state": state(), "page": page}]
+        dashboard = operator.get("/").text
+        assert f"{row['broker']}: writes are stopped on the broker, which refuses all messages. {link}" in dashboard
         assert operator.send(f"{page}/allow", {"way": "broker"}).status == 303
         assert sdk.broker_config(appliance.broker)["brokerPermission"] == "6"
         wait_until(lambda: state() == "allowed", 10, "the broker to register its permission")
+    assert stopped_on_the_dashboard() == []
     assert operator.send(f"{page}/stop", {"way": "both"}).status == 400
 
 

@@ -101,3 +101,17 @@ def test_writes_stopped_in_the_routes_are_seen_by_mqadmin_and_the_reverse(
     allowed = browser.send(f"{page}/allow", {"way": "routes"})
     assert allowed.status == 303, allowed.cause
     assert '"perm":6' in permission().replace(" ", "")
+
+
+def test_broker_that_refuses_messages_is_on_the_dashboard(browser: Browser, server: Server, client: Client) -> None:
+    name = row_of(browser, server)["broker"]
+    page = f"/cluster/writes/{name}"
+    stopped = browser.send(f"{page}/stop", {"way": "broker"})
+    assert stopped.status == 303, stopped.cause
+    try:
+        assert "brokerPermission=4" in mqadmin(client, "getBrokerConfig", "-b", server.broker).replace(" ", "")
+        [found] = read(browser, "/")["stopped"]
+        assert found == {"broker": name, "state": "refused by the broker", "page": page}
+    finally:
+        mqadmin(client, "updateBrokerConfig", "-b", server.broker, "-k", "brokerPermission", "-v", "6")
+    wait_until(lambda: read(browser, "/")["stopped"] == [], 60, "the permission given by mqadmin")

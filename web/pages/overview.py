@@ -8,12 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from headrace import __version__
+from headrace.model import names
 from headrace.protocol.bodies import ClusterInfo
 from web.alerts.evaluator import AlertEvent
 from web.cluster.cluster import Cluster
 from web.cluster.protection import is_system_group
 from web.pages.alerts.alert_rows import FIRING_COLUMNS, FiringRow, firing_row
 from web.pages.charts import DURATION, MOST_LINES, NUMBER, RANGE_ARGUMENT, RATE, SHARE, Chart, Charts, Line, charts_of
+from web.pages.cluster.cluster_reads import ClusterReads, permission_of, writes_of
 from web.pages.disks import Disks, weekend_answer
 from web.paths import path_of
 from web.routes import Query, Route, View, Visit
@@ -50,6 +52,16 @@ class RoleRow(msgspec.Struct, frozen=True):
     restarts: int
     heartbeat_age_ms: int | None
     note: str
+
+
+class StoppedBroker(msgspec.Struct, frozen=True):
+    """A broker that gets no messages because its writes were stopped."""
+
+    broker: str
+    state: str
+    """How: the word that the page of its writes shows."""
+    page: str
+    """The path of that page."""
 
 
 class AttentionRow(msgspec.Struct, frozen=True):
@@ -137,6 +149,7 @@ class OverviewPages:
     ) -> None:
         """`firing`: the alerts that fire now."""
         self._cluster = cluster
+        self._reads = ClusterReads(cluster)
         self._firing = firing
         self._own = own
         self._sampler = sampler
@@ -176,15 +189,7 @@ class OverviewPages:
         tables.append(Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, enrich=self._add_runtime, empty=empty))
         data: dict[str, Any] = {"is_appliance": self._own.exists, "state": "", "uptime_ms": 0, "version": __version__}
         data["charts"] = _charts(visit, sorted(info.broker_addr_table))
-        waiting: list[AttentionRow] = []
-        try:
-            async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
-                sample = await self._sampler.latest(_SAMPLE_AGE_S)
-                waiting = attention_rows(sample.brokers)
-                disks = await self._disks.table(sample.brokers)
-        except TimeoutError:
-            disks = await self._disks.table(())
-            problems.append(f"disks: the brokers did not answer within {_SAMPLE_TIMEOUT_S:g} s")
+        (waiting, disks), data["stopped"] = await asyncio.gather(self._sampled(problems), self._stopped(brokers))
         data["weekend"] = weekend_answer(disks.rows)
         tables.append(disks)
         alerts = [firing_row(event) for event in self._firing()]
@@ -203,6 +208,36 @@ class OverviewPages:
             empty = "No problem with members or subscriptions was found."
             tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty=empty))
         return View("Dashboard", "overview.html", data, tables, problems=problems)
+
+    async def _sampled(self, problems: list[str]) -> tuple[list[AttentionRow], Table[Any]]:
+        """Groups that need attention, and disks. Adds to `problems` if there is no sample in time."""
+        try:
+            async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
+                sample = await self._sampler.latest(_SAMPLE_AGE_S)
+                return attention_rows(sample.brokers), await self._disks.table(sample.brokers)
+        except TimeoutError:
+            problems.append(f"disks: the brokers did not answer within {_SAMPLE_TIMEOUT_S:g} s")
+            return [], await self._disks.table(())
+
+    async def _stopped(self, brokers: Sequence[BrokerRow]) -> list[StoppedBroker]:
+        """The masters whose writes are stopped, as they are now. The table of brokers shows those that do not answer."""
+        masters = [row for row in brokers if row.id == names.MASTER_ID]
+        if not masters:
+            return []
+        try:
+            async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
+                [routed] = await self._cluster.map(lambda _: self._reads.routed_permissions(), [0])
+                configs = await self._cluster.map(self._reads.config, [row.address for row in masters])
+        except TimeoutError:
+            return []
+        in_routes = {} if isinstance(routed, Exception) else routed
+        stopped: list[StoppedBroker] = []
+        for row, config in zip(masters, configs, strict=True):
+            own = None if isinstance(config, Exception) else permission_of(config)
+            state = writes_of(in_routes.get(row.broker), own)
+            if state not in {None, "allowed"}:
+                stopped.append(StoppedBroker(row.broker, str(state), path_of("cluster", "writes", row.broker)))
+        return stopped
 
     async def _add_runtime(self, rows: Sequence[BrokerRow]) -> list[BrokerRow]:
         async def of(row: BrokerRow) -> dict[str, str]:
