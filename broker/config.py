@@ -14,6 +14,7 @@ import psutil
 from headrace.model import names, permission
 from headrace.model.option import check_range, option
 from headrace.model.server_options import ServerOptions
+from headrace.protocol.record_layout import MAX_PROPERTIES_LENGTH
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class BrokerConfig(ServerOptions):
         help="Maximum number of properties of a message. A message with more is refused with MESSAGE_ILLEGAL.",
     )
     max_message_properties_size: int = option(
-        32_767,
+        MAX_PROPERTIES_LENGTH,
         help="Maximum size of a message's properties (bytes, 1024 to 32767). A message with more is refused with MESSAGE_ILLEGAL.",
     )
     max_filter_length: int = option(
@@ -190,7 +191,7 @@ class BrokerConfig(ServerOptions):
             ("maxHeldPullsPerConnection", self.max_held_pulls_per_connection, 1, None),
             ("maxTopicsCreatedPerMinute", self.max_topics_created_per_minute, 0, None),
             ("maxMessageProperties", self.max_message_properties, 8, None),
-            ("maxMessagePropertiesSize", self.max_message_properties_size, 1024, 32_767),
+            ("maxMessagePropertiesSize", self.max_message_properties_size, 1024, MAX_PROPERTIES_LENGTH),
             ("maxFilterLength", self.max_filter_length, 1, 8192),
             ("maxFilterTerms", self.max_filter_terms, 1, None),
             ("maxFilters", self.max_filters, 0, None),

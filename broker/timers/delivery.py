@@ -418,7 +418,7 @@ class TimerDelivery:
         if physical_offset < self._offsets.min_offset:
             self.lost += 1
             logger.error(
-                "timer message lost, its CommitLog file was deleted before it was due physical_offset=%d due_ms=%d",
+                "timer message lost, its CommitLog file was deleted before it was delivered physical_offset=%d due_ms=%d",
                 physical_offset,
                 due_ms,
             )

@@ -40,7 +40,7 @@ LEAST_HEADER_SIZE: Final = 64 << 10
 DEFAULT_REQUESTS_PER_CONNECTION: Final = 4096
 DEFAULT_REQUESTS_PER_ACCOUNT: Final = 65_536
 DEFAULT_NEW_CONNECTIONS: Final = 30_000
-# limit: three connections from each of 10,000 clients behind one address; about 5 % of the event loop's time
+# limit: three connections from each of 10,000 clients behind one address; about 10 % of the event loop's time
 DEFAULT_HANDSHAKES: Final = 1000
 DEFAULT_NEW_HANDSHAKES: Final = 6000
 # limit: a handshake takes up to 1 ms, so these take 10 % of the event loop's time

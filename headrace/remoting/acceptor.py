@@ -7,7 +7,8 @@
 
 uvloop accepts one connection per turn. While a client floods the loop, a turn lasts milliseconds, so a hundred clients that connect at that
 time would wait for a hundred turns. Here a turn accepts up to ACCEPTS_PER_TURN connections; others wait in the kernel. Opening and closing a
-connection takes ten times as long as accepting it, so it is part of its client's time: a client that connects without end does not delay others.
+connection takes ten times as long as accepting it, so it is part of its client's time. Accepting is nobody's: a client that connects without
+end takes at most ACCEPT_NS in each turn. Less would be worse: connections that are not accepted fill the kernel's queue, and then nobody can connect.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from headrace.model.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PE
 from headrace.remoting.client_usage import ClientUsage
 from headrace.remoting.connection import make_channel
 from headrace.remoting.endpoint import Endpoint
+from headrace.remoting.turns import Turns
 
 BACKLOG: Final = 4096  # limit: connections that wait in the kernel; beyond it clients try again after 1 s. The system may allow fewer
 ACCEPTS_PER_TURN: Final = 64  # limit: connections
@@ -34,8 +36,9 @@ _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS,
 class Acceptor:
     """Accepts until `close`. Owns `listening`, a bound socket."""
 
-    def __init__(self, endpoint: Endpoint, listening: socket.socket) -> None:
+    def __init__(self, endpoint: Endpoint, listening: socket.socket, turns: Turns) -> None:
         self._endpoint = endpoint
+        self._turns = turns
         self._loop = endpoint.loop
         self._listening = listening
         self._waiting: set[_Waiting] = set()
@@ -51,15 +54,14 @@ class Acceptor:
         return int(self._listening.getsockname()[1])
 
     async def close(self) -> None:
-        """Closes the socket, and waits until the connections that it accepted are open. May be called repeatedly."""
+        """Closes the socket and the connections that wait for a turn; waits for those that are being opened. May be called repeatedly."""
         if self._retry is not None:
             self._retry.cancel()
         if self._listening.fileno() >= 0:
             self._loop.remove_reader(self._listening)
             self._listening.close()
         for waiting in self._waiting:
-            self._endpoint.usages.leave_address(waiting.usage)
-            waiting.accepted.close()
+            self._drop(waiting.accepted, waiting.usage)
         self._waiting.clear()
         if self._opening:
             await asyncio.wait(self._opening)
@@ -78,17 +80,14 @@ class Acceptor:
                     self._pause(error)
                     return
                 continue  # reset by the peer before it was accepted
-            if _was_reset(accepted):
-                accepted.close()
-                continue
             usage = self._endpoint.usages.join_address(address[0])
             reached = self._limit_reached(usage)
             if reached is not None:
                 limit, reason = reached
                 remote = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
                 self._endpoint.faults.limit_reached(limit, remote, f"connection closed: {reason}")
-                self._endpoint.usages.leave_address(usage)
-                accepted.close()
+            if reached is not None or _was_reset(accepted):
+                self._drop(accepted, usage)
                 continue
             accepted.setblocking(False)
             self._open_in_turn(accepted, usage)
@@ -111,10 +110,8 @@ class Acceptor:
         return None
 
     def _open_in_turn(self, accepted: socket.socket, usage: ClientUsage) -> None:
-        turns = self._endpoint.turns
-        if turns is None:
-            self._open(accepted, usage)
-        elif turns.begin(usage):
+        turns = self._turns
+        if turns.begin(usage):
             turns.charge(usage, OPENING_NS)
             self._open(accepted, usage)
             turns.end(usage)
@@ -129,11 +126,9 @@ class Acceptor:
             return
         self._waiting.discard(waiting)
         if _was_reset(waiting.accepted):
-            self._endpoint.usages.leave_address(waiting.usage)
-            waiting.accepted.close()
+            self._drop(waiting.accepted, waiting.usage)
         else:
-            if self._endpoint.turns is not None:
-                self._endpoint.turns.charge(waiting.usage, OPENING_NS)
+            self._turns.charge(waiting.usage, OPENING_NS)
             self._open(waiting.accepted, waiting.usage)
 
     def _open(self, accepted: socket.socket, usage: ClientUsage) -> None:
@@ -144,10 +139,16 @@ class Acceptor:
     async def _connect(self, accepted: socket.socket, usage: ClientUsage) -> None:
         try:
             await self._loop.connect_accepted_socket(lambda: make_channel(self._endpoint, usage), accepted)
-        except OSError as error:
-            self._endpoint.usages.leave_address(usage)
-            accepted.close()
+        except Exception as error:
+            self._drop(accepted, usage)
+            if not isinstance(error, OSError):
+                raise
             self._endpoint.faults.closed("", f"connection not opened: {error}", logging.WARNING)
+
+    def _drop(self, accepted: socket.socket, usage: ClientUsage) -> None:
+        """Closes a connection that is not open."""
+        self._endpoint.usages.leave_address(usage)
+        accepted.close()
 
     def _pause(self, error: OSError) -> None:
         """Tries again later: the connection stays in the kernel's queue, so the socket would be readable all the time."""

@@ -13,7 +13,7 @@ _MAPPED_IPV4: Final = "::ffff:"
 
 
 class ClientUsage:
-    """The usage of one client, kept while it has connections."""
+    """The usage of one client, kept while it has connections and a little longer (`ClientUsages`)."""
 
     __slots__ = ("connections", "handshakes", "is_queued", "name", "requests", "spent_ns", "waiting", "window")
 
@@ -37,7 +37,7 @@ NOBODY: Final = ClientUsage("")
 
 
 class ClientUsages:
-    """The usage of each client that has connections, or has used the loop's time in the current window (`turns`).
+    """The usage of each client that has connections, or has used the loop's time in the current window or the one before (`turns`).
 
     One that connects again is no new client. Owned by one event loop.
     """
@@ -75,8 +75,10 @@ class ClientUsages:
         usage.connections -= 1
         if not usage.connections:
             self._left.append(usage)
-        window = monotonic_ns() >> WINDOW_BITS
-        while self._left and (self._left[0].connections or self._left[0].window != window):
+        last = (
+            monotonic_ns() >> WINDOW_BITS
+        ) - 1  # `turns` carries what was used beyond the share into the next window
+        while self._left and (self._left[0].connections or self._left[0].window < last):
             gone = self._left.popleft()
             if not gone.connections and self._by_name.get(gone.name) is gone:
                 del self._by_name[gone.name]

@@ -111,7 +111,7 @@ class RemotingServer:
             new_handshakes=self._new_handshakes,
             tls=self._tls,
         )
-        acceptors = [Acceptor(endpoint, each) for each in await self._bind(host or None, port)]
+        acceptors = [Acceptor(endpoint, each, self._turns) for each in await self._bind(host or None, port)]
         self._endpoints.append(endpoint)
         self._acceptors += acceptors
         bound = acceptors[0].port

@@ -6,10 +6,11 @@
                      │ no                                                                                │
                      └──► the channel keeps the data, reads no more, and waits ◄─────────────────────────┘
                                             │
-             every turn of the loop: the clients that wait are handled one after the other, SLICE_NS each
+     every turn of the loop: the clients that wait are handled one after the other, SLICE_NS each, until their common time is over
 
 If several clients are active, each has SLICE_NS in each window of 4 ms; the rest of its frames waits until the others' data of this turn is handled.
-Those that wait get a quarter of the time that the loop has spent on others since, TURN_NS at most; if nothing is left to do for others, all of it.
+Those that wait get together a quarter of the time that the loop has spent on others since, TURN_NS at most; if nothing is left to do for others, all
+of it. While frames of a client wait, that is all it gets.
 A single active client may continue, but one turn of the loop handles frames for at most LOOP_NS: with thousands of readable connections an event
 loop would otherwise not accept connections or run callbacks for a long time. All connections of a client share its time (`client_usage`), so more
 connections do not give it more.
@@ -44,7 +45,7 @@ class Waiter(Protocol):
     """A channel whose frames wait, or other work for a client."""
 
     def take_turn(self) -> None:
-        """Continues until `Turns.is_over`; it may wait again."""
+        """Continues until `Turns.ends_ns`; it may wait again."""
 
 
 class Turns:
@@ -60,7 +61,8 @@ class Turns:
         self._began_ns = 0
         self._later_ns = 0  # charged in this turn
         self._ran_ns = 0  # when the last turn of those that wait ended
-        self._left_ns = 0  # their time; negative after a long piece of work
+        self._ran_later_ns = 0  # charged in it
+        self._left_ns = 0  # their time; may be negative
         self.ends_ns = 0
         """When the current turn ends (monotonic clock)."""
         self.waits = 0
@@ -96,7 +98,8 @@ class Turns:
 
     def charge(self, usage: ClientUsage, later_ns: int) -> None:
         """Work of the current turn that the loop will do later takes about so long; call between `begin` and `end`, or in `take_turn`."""
-        usage.spent_ns += later_ns
+        if self._began_ns < self._shared_until_ns:
+            usage.spent_ns += later_ns
         self._spent_ns += later_ns
         self._later_ns += later_ns
         self.ends_ns -= later_ns
@@ -120,7 +123,7 @@ class Turns:
         self._is_due = False
         self._spent_ns = self._later_ns = 0
         began = now = monotonic_ns()
-        others_ns = began - self._ran_ns
+        others_ns = began - self._ran_ns - self._ran_later_ns
         if others_ns < _IDLE:
             self._left_ns = _TURN
         else:
@@ -140,7 +143,9 @@ class Turns:
             if usage.is_queued:
                 self._clients.append(usage)
             spent_ns = now - began + self._later_ns
-        self._left_ns -= spent_ns
+        # After a long piece of work of one of them the others do not wait for all of the time that it has cost.
+        self._left_ns = max(self._left_ns - spent_ns, -_LOOP)
         self._ran_ns = now
+        self._ran_later_ns = self._later_ns
         if self._clients:
             self._run_soon()

@@ -14,7 +14,7 @@ from headrace.remoting import Connection, HandlerTable, RemotingServer, client_u
 from headrace.remoting import turns as remoting_turns
 from headrace.remoting.client_usage import ClientUsage, ClientUsages, name_of_account, name_of_address
 from headrace.remoting.slices import in_slices
-from headrace.remoting.turns import SLICE_NS, TURN_NS, Turns
+from headrace.remoting.turns import LOOP_NS, SLICE_NS, TURN_NS, Turns
 from support.loops import until
 
 WORK = 1001
@@ -222,6 +222,96 @@ def test_waiting_clients_get_a_quarter_of_the_time_of_others(monkeypatch: pytest
     asyncio.run(main())
 
 
+def test_long_work_of_a_waiting_client_delays_those_that_wait_beside_it_for_a_limited_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1 << 40
+    monkeypatch.setattr(remoting_turns, "monotonic_ns", lambda: now)
+    ran: list[str] = []
+
+    class Once:
+        def __init__(self, name: str, takes_ns: int) -> None:
+            self.name, self.takes_ns = name, takes_ns
+
+        def take_turn(self) -> None:
+            nonlocal now
+            now += self.takes_ns
+            ran.append(self.name)
+
+    async def main() -> None:
+        nonlocal now
+        turns, usages = Turns(asyncio.get_running_loop()), ClientUsages()
+        turns.wait(usages.join("one"), Once("long", 1_000_000_000))
+        turns.wait(usages.join("other"), Once("short", 10_000))
+        others_ns = 0
+        while len(ran) < 2:
+            now += 2_000_000
+            others_ns += 2_000_000
+            await asyncio.sleep(0)
+        assert ran == ["long", "short"]
+        assert others_ns <= 4 * LOOP_NS + 4_000_000
+
+    asyncio.run(main())
+
+
+def test_connections_that_waiting_clients_open_are_not_time_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1 << 40
+    monkeypatch.setattr(remoting_turns, "monotonic_ns", lambda: now)
+    opened = 0
+
+    class Opening:
+        """Opens connections without end. The loop opens each after the turn."""
+
+        def __init__(self, turns: Turns, usage: ClientUsage) -> None:
+            self.turns, self.usage = turns, usage
+
+        def take_turn(self) -> None:
+            nonlocal opened
+            opened += 1
+            self.turns.charge(self.usage, 200_000)
+            asyncio.get_running_loop().call_soon(self.open)
+            self.turns.wait(self.usage, self)
+
+        def open(self) -> None:
+            nonlocal now
+            now += 200_000
+
+    async def main() -> None:
+        nonlocal now
+        turns, usage = Turns(asyncio.get_running_loop()), ClientUsages().join("one")
+        for _ in range(20):
+            turns.wait(usage, Opening(turns, usage))
+        for _ in range(1000):
+            now += 2_000_000  # others
+            await asyncio.sleep(0)
+        assert opened * 200_000 == pytest.approx(1000 * 500_000, rel=0.02)
+
+    asyncio.run(main())
+
+
+def test_connections_that_a_client_alone_opens_are_not_missing_when_another_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1 << 40
+    monkeypatch.setattr(remoting_turns, "monotonic_ns", lambda: now)
+
+    async def main() -> None:
+        nonlocal now
+        turns, usages = Turns(asyncio.get_running_loop()), ClientUsages()
+        one = usages.join("one")
+        for _ in range(60):
+            assert turns.begin(one)
+            turns.charge(one, 150_000)
+            turns.end(one)
+        await asyncio.sleep(0)
+        now += 1 << client_usage.WINDOW_BITS
+        assert turns.begin(usages.join("other"))
+        turns.end(usages.join("other"))
+        assert turns.begin(one)
+
+    asyncio.run(main())
+
+
 def test_usage_of_a_client_without_connections_is_forgotten() -> None:
     usages = ClientUsages()
     first, second = usages.join("one"), usages.join("one")
@@ -232,13 +322,19 @@ def test_usage_of_a_client_without_connections_is_forgotten() -> None:
     assert len(usages) == 0
 
 
-def test_client_that_connects_again_in_the_same_window_has_used_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_that_connects_again_in_the_same_or_the_next_window_has_used_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 1 << 40
     monkeypatch.setattr(client_usage, "monotonic_ns", lambda: now)
     usages = ClientUsages()
     first = usages.join_address("192.0.2.1")
     first.window = now >> client_usage.WINDOW_BITS
     usages.leave_address(first)
+    assert usages.join_address("192.0.2.1") is first
+    usages.leave_address(first)
+    now += 1 << client_usage.WINDOW_BITS
+    usages.leave_address(usages.join_address("192.0.2.2"))
     assert usages.join_address("192.0.2.1") is first
     usages.leave_address(first)
     now += 1 << client_usage.WINDOW_BITS

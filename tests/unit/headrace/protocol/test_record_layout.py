@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.model import names
 from headrace.protocol import consume_queue_layout, record_layout
 from headrace.protocol.record import encode_record
 from headrace.protocol.record_layout import (
@@ -59,6 +60,7 @@ def test_compiled_and_python_layouts_have_the_same_numbers(module: str) -> None:
 
 
 def test_formats_agree_with_the_offsets() -> None:
+    assert record_layout.MAX_TOPIC_LENGTH == names.MAX_TOPIC_LENGTH
     assert PREFIX.size == record_layout.BODY_CRC_AT
     assert HEAD.size == record_layout.BORN_TIMESTAMP_AT
     assert FRONT.size == record_layout.BORN_HOST_AT
