@@ -109,3 +109,16 @@ def test_way_of_a_message_is_found_by_its_key_as_a_time_line(page: Page, console
     expect(page.get_by_text(PAYLOAD).first).to_be_visible()
     page.get_by_role("link", name="Show the message").click()
     expect(page.get_by_role("heading", name="Push to one client")).to_be_visible()
+
+
+def test_reset_sends_the_fields_of_the_chosen_place_only(page: Page, console: RunningConsole) -> None:
+    log_in(page, console, "/groups/billing/reset")
+    page.get_by_label("Topic", exact=True).fill("Orders")
+    page.get_by_label("Time (").fill("2026-11-23 09:00:00")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_text("The group continues at messages stored from this time on:")).to_be_visible()
+    page.get_by_label("Continue at").select_option("the first stored message")
+    page.get_by_role("button", name="Preview").click()
+    page.wait_for_url("**to=start**")
+    expect(page.get_by_role("button", name="Reset the offsets")).to_be_visible()
+    assert "time=" not in page.url

@@ -29,7 +29,9 @@ def log_in_from_shanghai(page: Page, console: RunningConsole, path: str) -> None
     page.get_by_role("button", name="Log in").click()
 
 
-@pytest.mark.parametrize("entered", ["2026-11-23 17:00:00", "2026/11/23 17:00:00", "2026-11-23T17:00"])
+@pytest.mark.parametrize(
+    "entered", ["2026-11-23 17:00:00", "2026/11/23 17:00:00", "2026-11-23T17:00", "2026-11-23 04:30:00-0430"]
+)
 def test_time_is_entered_and_shown_in_the_zone_of_the_browser(
     console: RunningConsole, page: Page, entered: str
 ) -> None:
@@ -50,9 +52,42 @@ def test_times_are_shown_as_forms_accept_them_in_chinese_too(console: RunningCon
     expect(time).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"))
 
 
-def test_milliseconds_and_other_texts_are_sent_as_they_are(console: RunningConsole, page: Page) -> None:
+def test_milliseconds_since_1970_are_sent_as_they_are(console: RunningConsole, page: Page) -> None:
     log_in_from_shanghai(page, console, "/messages?begin=1795424400000")
     begin = page.get_by_label("From (Asia/Shanghai)").first
     expect(begin).to_have_value("1795424400000")
+    page.get_by_label("To (Asia/Shanghai)").first.fill("2026-11-24 17:00:00")
     page.get_by_role("button", name="Search").first.click()
-    expect(begin).to_have_value("1795424400000")
+    page.wait_for_url("**end=2026-11-24T09**")
+    assert parse_qs(urlsplit(page.url).query)["begin"] == ["1795424400000"]
+
+
+def test_fraction_of_a_second_is_kept(console: RunningConsole, page: Page) -> None:
+    log_in_from_shanghai(page, console, "/messages?begin=2026-11-23T09:00:00.057Z")
+    begin = page.get_by_label("From (Asia/Shanghai)").first
+    expect(begin).to_have_value("2026-11-23 17:00:00.057")
+    page.get_by_label("To (Asia/Shanghai)").first.fill("2026-11-24 17:00:00")
+    page.get_by_role("button", name="Search").first.click()
+    page.wait_for_url("**end=2026-11-24T09**")
+    assert parse_qs(urlsplit(page.url).query)["begin"] == ["2026-11-23T09:00:00.057Z"]
+
+
+@pytest.mark.parametrize(
+    "entered", ["2026-02-31", "2026-13-01", "2026-11-23 25:00", "9:75", "20261123T090000", "2026-11-23 09", "yesterday"]
+)
+def test_time_that_does_not_exist_or_is_not_understood_is_not_sent(
+    console: RunningConsole, page: Page, entered: str
+) -> None:
+    log_in_from_shanghai(page, console, "/messages")
+    begin = page.get_by_label("From (Asia/Shanghai)").first
+    begin.fill(entered)
+    page.get_by_role("button", name="Search").first.click()
+    assert begin.evaluate("field => field.validationMessage") == "Enter a time such as 2026-11-23 09:00:00."
+    begin.fill("2026-11-23 17:00:00")
+    page.get_by_role("button", name="Search").first.click()
+    page.wait_for_url("**begin=2026-11-23T09**")
+
+
+def test_time_that_the_server_refuses_is_shown_as_it_was_entered(console: RunningConsole, page: Page) -> None:
+    log_in_from_shanghai(page, console, "/messages?begin=2026-02-31")
+    expect(page.get_by_label("From (Asia/Shanghai)").first).to_have_value("2026-02-31")

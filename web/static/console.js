@@ -6,34 +6,58 @@
     year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
   });
   const zone = format.resolvedOptions().timeZone.replace(/^Etc\//, "");
-  const TIME = /^(\d{4})[-/](\d\d?)[-/](\d\d?)(?:[T ]+(\d\d?):(\d\d)(?::(\d\d)(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?$/i;
+  const TIME = /^(\d{4})[-/](\d\d?)[-/](\d\d?)(?:[T ]+(\d\d?):(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?(?:(Z)|([+-]\d\d):?(\d\d))?$/i;
+  const PARTS = ["FullYear", "Month", "Date", "Hours", "Minutes", "Seconds", "Milliseconds"];
 
-  // What is in a field, as a moment; null if it is something else, such as milliseconds. Without a zone it is in the viewer's zone, or in UTC.
+  // What is in a field, as a moment; null if it is something else, such as milliseconds, or a time that does not exist. Without a zone it is in
+  // the viewer's zone, or in UTC.
   function momentOf(text, isUtc) {
-    const clock = /^(\d\d?):(\d\d)$/.exec(text.trim());
-    if (clock && !isUtc) return new Date(new Date().setHours(Number(clock[1]), Number(clock[2]), 0, 0));
-    const parts = TIME.exec(text.trim());
+    const isClock = /^\d\d?:\d\d$/.test(text.trim()) && !isUtc;
+    const parts = TIME.exec(isClock ? `${format.format(new Date()).slice(0, 10)} ${text.trim()}` : text.trim());
     if (!parts) return null;
-    const [year, month, day, hour, minute, second] = parts.slice(1, 7).map((part) => Number(part || 0));
-    if (parts[8]) return new Date(text.trim().replace(/\//g, "-").replace(/ +/, "T"));
-    return isUtc ? new Date(Date.UTC(year, month - 1, day, hour, minute, second)) : new Date(year, month - 1, day, hour, minute, second);
+    const entered = parts.slice(1, 7).map((part) => Number(part || 0));
+    entered.push(Number((parts[7] || "").padEnd(3, "0").slice(0, 3)));
+    entered[1] -= 1;
+    const isLocal = !isUtc && !parts[8] && !parts[9];
+    const moment = isLocal ? new Date(...entered) : new Date(Date.UTC(...entered));
+    // Date makes 3 March of 31 February.
+    if (PARTS.some((part, index) => moment[`get${isLocal ? "" : "UTC"}${part}`]() !== entered[index])) return null;
+    const minutes = parts[9] ? Number(parts[9]) * 60 + Math.sign(`${parts[9]}1`) * Number(parts[10]) : 0;
+    return new Date(moment.getTime() - minutes * 60_000);
+  }
+
+  // As a field shows it.
+  function textOf(moment) {
+    const milliseconds = moment.getMilliseconds();
+    return format.format(moment) + (milliseconds ? `.${String(milliseconds).padStart(3, "0")}` : "");
+  }
+
+  // The server takes what this page does not understand as UTC: it is not sent.
+  function checkField(field) {
+    const text = field.value.trim();
+    field.setCustomValidity(!text || /^\d{1,14}$/.test(text) || momentOf(text, false) ? "" : field.dataset.moment);
   }
 
   // Servers read and write UTC in fields of times: people read and write them in their own zone, as all other times of the page.
   function showFields(root) {
     for (const field of root.querySelectorAll("input[data-moment]:not([data-local])")) {
       const moment = momentOf(field.value, true);
-      if (moment && !Number.isNaN(moment.getTime())) field.value = format.format(moment);
+      if (moment) field.value = textOf(moment);
       field.dataset.local = "";
+      checkField(field);
     }
     for (const element of root.querySelectorAll("[data-zone]")) element.textContent = element.textContent.replace("UTC", zone);
   }
 
   function sendFields(event) {
-    for (const field of event.target.querySelectorAll("input[data-moment][data-local]")) {
+    for (const field of event.target.querySelectorAll("input[data-moment][data-local]:enabled")) {
       const moment = momentOf(field.value, false);
-      if (moment && !Number.isNaN(moment.getTime())) event.formData.set(field.name, moment.toISOString());
+      if (moment) event.formData.set(field.name, moment.toISOString());
     }
+  }
+
+  function onInput(event) {
+    if ("moment" in event.target.dataset) checkField(event.target);
   }
 
   function showTimes(root) {
@@ -101,6 +125,7 @@
   for (const choice of document.querySelectorAll("select[data-chooses-fields]")) showChosen(choice);
   document.addEventListener("submit", onSubmit);
   document.addEventListener("formdata", sendFields);
+  document.addEventListener("input", onInput);
   document.addEventListener("change", onChange);
   window.addEventListener("pageshow", onShow);
   document.body.addEventListener("htmx:afterSwap", (event) => showTimes(event.detail.target.parentElement || document));
