@@ -56,7 +56,7 @@ class ExporterMetrics:
         kept = self._groups.choose((broker.key, one.topic, one.group) for broker in brokers for one in broker.progress)
         ends: dict[tuple[str, ...], int] = {}
         for broker in brokers:
-            online = _online(broker)
+            online = broker.members_by_group()
             for one in broker.progress:
                 if (broker.key, one.topic, one.group) not in kept:
                     continue
@@ -79,13 +79,6 @@ def _kind(one: Progress) -> str:
     if names.is_retry_topic(one.topic):
         return "retry"
     return "dlq" if one.topic.startswith(names.DLQ_PREFIX) else ""
-
-
-def _online(broker: BrokerSample) -> dict[str, int]:
-    online: dict[str, int] = {}
-    for kind, count in broker.consumers.items():
-        online[kind.group] = online.get(kind.group, 0) + count
-    return online
 
 
 def _of(broker: BrokerSample) -> tuple[str, ...]:

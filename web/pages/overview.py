@@ -65,7 +65,7 @@ class StoppedBroker(msgspec.Struct, frozen=True):
 
 
 class AttentionRow(msgspec.Struct, frozen=True):
-    """A consumer group without members whose messages wait, or with dead letters."""
+    """A consumer group without members whose messages wait, or with stored dead letters."""
 
     group: str
     members: int
@@ -124,7 +124,7 @@ _ATTENTION_COLUMNS: Final[tuple[Column[AttentionRow], ...]] = (
         "Dead letters",
         Kind.NUMBER,
         link=lambda row: path_of("dead-letters", row.group) if row.dead_letters else None,
-        help="All that the group ever had, including those that were deleted after the retention time.",
+        help="Those that are stored: they are deleted after the retention time.",
     ),
 )
 _FINDING_COLUMNS: Final[tuple[Column[FindingRow], ...]] = (
@@ -195,8 +195,7 @@ class OverviewPages:
         alerts = [firing_row(event) for event in self._firing()]
         empty = "No alert is firing."
         tables.append(Table("alerts", FiringRow, alerts, FIRING_COLUMNS, sort="-since", empty=empty))
-        empty = "Every group with waiting messages has members, and no group has dead letters."
-        tables.append(Table("attention", AttentionRow, waiting, _ATTENTION_COLUMNS, sort="-lag", empty=empty))
+        tables.append(waiting)
         if self._own.exists:
             known, problem = await self._own.read()
             if problem is not None:
@@ -209,15 +208,16 @@ class OverviewPages:
             tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty=empty))
         return View("Dashboard", "overview.html", data, tables, problems=problems)
 
-    async def _sampled(self, problems: list[str]) -> tuple[list[AttentionRow], Table[Any]]:
-        """Groups that need attention, and disks. Adds to `problems` if there is no sample in time."""
+    async def _sampled(self, problems: list[str]) -> tuple[Table[AttentionRow], Table[Any]]:
+        """Groups that need attention, and disks. Adds to `problems` what could not be read."""
         try:
             async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
                 sample = await self._sampler.latest(_SAMPLE_AGE_S)
-                return attention_rows(sample.brokers), await self._disks.table(sample.brokers)
+                problems += [f"{broker.key}: {broker.problem}" for broker in sample.brokers if broker.problem]
+                return _attention_table(sample.brokers), await self._disks.table(sample.brokers)
         except TimeoutError:
             problems.append(f"disks: the brokers did not answer within {_SAMPLE_TIMEOUT_S:g} s")
-            return [], await self._disks.table(())
+            return _attention_table(()), await self._disks.table(())
 
     async def _stopped(self, brokers: Sequence[BrokerRow]) -> list[StoppedBroker]:
         """The masters whose writes are stopped, as they are now. The table of brokers shows those that do not answer."""
@@ -283,19 +283,25 @@ def _with_runtime(row: BrokerRow, info: dict[str, str]) -> BrokerRow:
     )
 
 
+def _attention_table(brokers: Sequence[BrokerSample]) -> Table[AttentionRow]:
+    masters = [broker for broker in brokers if broker.is_master]
+    is_known = bool(masters) and all(broker.problem is None for broker in masters)
+    empty = "Every group with waiting messages has members, and no group has dead letters."
+    if not is_known:
+        empty = "Not all brokers could be read, so this is unknown."
+    return Table("attention", AttentionRow, attention_rows(brokers), _ATTENTION_COLUMNS, sort="-lag", empty=empty)
+
+
 def attention_rows(brokers: Sequence[BrokerSample]) -> list[AttentionRow]:
-    """The groups without members whose messages wait, and those with dead letters."""
+    """The groups without members whose messages wait, and those with stored dead letters."""
     lags: Counter[str] = Counter()
     members: Counter[str] = Counter()
     dead: Counter[str] = Counter()
     for broker in brokers:
         for group, lag, _ in broker.lags():
             lags[group] += lag
-        here: Counter[str] = Counter()
-        for kind, count in broker.consumers.items():
-            here[kind.group] += count
-        members |= here  # the larger number: a member is connected to every broker
-        dead.update(broker.dead_letters)
+        members |= broker.members_by_group()  # the larger number: a member is connected to every broker
+        dead.update(broker.stored_dead_letters)
     return [
         AttentionRow(group, members[group], lags[group], dead[group])
         for group in sorted(lags.keys() | dead.keys())

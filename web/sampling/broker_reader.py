@@ -53,7 +53,7 @@ class BrokerReader:
         self._is_master = broker_id == names.MASTER_ID
         self._progress: Paced[tuple[Progress, ...]] = Paced(PROGRESS_EVERY_S)
         self._consumers: Paced[_Clients] = Paced(DETAILS_EVERY_S)
-        self._dead_letters: Paced[Mapping[str, int]] = Paced(DETAILS_EVERY_S)
+        self._dead_letters: Paced[Mapping[str, tuple[int, int]]] = Paced(DETAILS_EVERY_S)
         self._half_messages: Paced[int | None] = Paced(DETAILS_EVERY_S)
         self._room = asyncio.Semaphore(_AT_ONCE)
 
@@ -68,6 +68,7 @@ class BrokerReader:
         groups = frozenset(await admin.group_configs(address))
         progress = await self._progress.get(self._read_progress)
         producers = await self._read_producers()
+        dead_letters = await self._dead_letters.get(lambda: self._read_dead_letters(topics))
         consumers = await self._consumers.get(lambda: self._read_consumers(one.group for one in progress))
         topic_in = await self._read_traffic("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", str, topics.__contains__)
         return BrokerSample(
@@ -84,7 +85,8 @@ class BrokerReader:
             producers=producers.counts,
             consumers=consumers.counts,
             members=(*producers.members, *consumers.members),
-            dead_letters=await self._dead_letters.get(lambda: self._read_dead_letters(topics)),
+            dead_letters={group: ever for group, (ever, _) in dead_letters.items()},
+            stored_dead_letters={group: stored for group, (_, stored) in dead_letters.items()},
             topic_events={} if topic_in is None else await self._read_topic_events(topics),
             half_messages=await self._half_messages.get(lambda: self._read_half_messages(topics)),
         )
@@ -149,9 +151,10 @@ class BrokerReader:
             clients.members.extend(one.members[: max(0, _MOST_MEMBERS - len(clients.members))])
         return clients
 
-    async def _read_dead_letters(self, topics: frozenset[str]) -> Mapping[str, int]:
+    async def _read_dead_letters(self, topics: frozenset[str]) -> Mapping[str, tuple[int, int]]:
+        """By group: how many messages its dead-letter topic has ever had, and how many are stored."""
         wanted = sorted(topic for topic in topics if topic.startswith(names.DLQ_PREFIX))[:_MOST_DETAILS]
-        counts = await self._each(self._read_end, wanted)
+        counts = await self._each(self._count, wanted)
         return {topic.removeprefix(names.DLQ_PREFIX): count for topic, count in zip(wanted, counts, strict=True)}
 
     async def _read_half_messages(self, topics: frozenset[str]) -> int | None:
@@ -176,13 +179,14 @@ class BrokerReader:
         resolved = sum(offsets.get(names.TRANSACTION_OP_HALF_TOPIC, {}).values())
         return max(pending - checked + resolved, 0)
 
-    async def _read_end(self, topic: str) -> int:
-        """How many messages the topic has ever had at this broker."""
+    async def _count(self, topic: str) -> tuple[int, int]:
+        """How many messages the topic has ever had at this broker, and how many are stored."""
         try:
             stats = await self._admin.topic_stats(topic)
         except HeadraceError:
-            return 0  # deleted meanwhile, or not yet registered
-        return sum(one.max_offset for queue, one in stats.offset_table.items() if queue.broker_name == self._name)
+            return 0, 0  # deleted meanwhile, or not yet registered
+        own = [one for queue, one in stats.offset_table.items() if queue.broker_name == self._name]
+        return sum(one.max_offset for one in own), sum(one.max_offset - one.min_offset for one in own)
 
     async def _each(self, read: Callable[[str], Awaitable[T]], keys: list[str]) -> list[T]:
         async def one(key: str) -> T:

@@ -1,5 +1,6 @@
 """What a sample contains: figures of every broker, and the status of the console's own appliance. Data only."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,6 +81,8 @@ class BrokerSample:
     """Connected producers, and consumers as of the last minute."""
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     """How many messages each group's dead-letter topic has ever had."""
+    stored_dead_letters: Mapping[str, int] = field(default_factory=dict)
+    """How many of them are stored: the others were deleted after the retention time."""
     topic_events: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Totals since the broker's start: by the name of RocketMQ's metric, by topic; empty if the broker does not report totals."""
     half_messages: int | None = None
@@ -102,6 +105,13 @@ class BrokerSample:
             return float(words[0]) if words else None
         except ValueError:
             return None
+
+    def members_by_group(self) -> Counter[str]:
+        """How many consumers of each group are connected to it."""
+        members: Counter[str] = Counter()
+        for kind, count in self.consumers.items():
+            members[kind.group] += count
+        return members
 
     def lags(self) -> Iterator[tuple[str, int, int | None]]:
         """For each group: its lag over all topics, and the longest lag in time, ms."""

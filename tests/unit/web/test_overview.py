@@ -1,6 +1,7 @@
 """The groups and the brokers that the dashboard names."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from headrace.client.settings import ClientConfig
 from headrace.protocol.bodies import ClusterInfo
 from headrace.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from web.cluster.cluster import Cluster
+from web.pages import overview
 from web.pages.disks import Disks
 from web.pages.overview import AttentionRow, OverviewPages, StoppedBroker, attention_rows
-from web.routes import Access, Visit
+from web.routes import Access, View, Visit
 from web.sampling.own_appliance import OwnAppliance
 from web.sampling.sample import BrokerSample, ClientKind, Progress
 from web.sampling.sampler import Sampler
@@ -31,13 +33,26 @@ def test_groups_without_members_or_with_dead_letters_need_attention() -> None:
             Progress("fraud-check", "Orders", 0, 0, 0.0),
             Progress("TOOLS_CONSUMER", "Orders", 9, 5_000, 0.0),
         ),
-        consumers={ClientKind("audit", "JAVA", "V4_9_8", "PUSH"): 1, ClientKind("audit", "GO", "V4_9_8", "PUSH"): 1},
-        dead_letters={"fraud-check": 30, "idle": 0},
+        consumers={
+            ClientKind("audit", "JAVA", "V4_9_8", "PUSH"): 1,
+            ClientKind("fraud-check", "JAVA", "V4_9_8", "PUSH"): 1,
+            ClientKind("fraud-check", "GO", "V4_9_8", "PUSH"): 1,
+        },
+        dead_letters={"fraud-check": 31, "idle": 7},
+        stored_dead_letters={"fraud-check": 30, "idle": 0},
     )
-    second = BrokerSample("C", "broker-b", 0, "h:2", progress=(Progress("billing", "Orders", 40, 5_000, 0.0),))
+    second = BrokerSample(
+        "C",
+        "broker-b",
+        0,
+        "h:2",
+        progress=(Progress("billing", "Orders", 40, 5_000, 0.0),),
+        consumers={ClientKind("fraud-check", "JAVA", "V4_9_8", "PUSH"): 1},
+        stored_dead_letters={"fraud-check": 3},
+    )
     assert attention_rows([first, second]) == [
         AttentionRow("billing", 0, 340, 0),
-        AttentionRow("fraud-check", 0, 0, 30),
+        AttentionRow("fraud-check", 2, 0, 33),
     ]
 
 
@@ -74,13 +89,55 @@ class Brokers:
     ],
 )
 def test_brokers_whose_writes_are_stopped_need_attention(routed: int, own: str, state: str | None) -> None:
-    async def data() -> dict[str, Any]:
-        cluster, appliance = Cluster(ClientConfig("n:1")), OwnAppliance(None)
-        stand_in: Any = Brokers(routed, own)
+    stopped = show(Brokers(routed, own)).data["stopped"]
+    assert stopped == ([StoppedBroker("a", state, "/cluster/writes/a")] if state is not None else [])
+
+
+def show(stand_in: Any, control_socket: Path | None = None) -> View:
+    """The dashboard of a cluster for which `stand_in` answers."""
+
+    async def view() -> View:
+        cluster, appliance = Cluster(ClientConfig("n:1")), OwnAppliance(control_socket)
         cluster.admin = stand_in
         disks = Disks(cluster, lambda *_: None, lambda: 0.0)  # type: ignore[arg-type, return-value]
-        pages = OverviewPages(cluster, appliance, Sampler(cluster.admin, appliance), disks, list)
-        return dict((await pages.show(Visit("", Access.VIEWER, ""))).data)
+        sampler = Sampler(cluster.admin, appliance)
+        view = await OverviewPages(cluster, appliance, sampler, disks, list).show(Visit("", Access.VIEWER, ""))
+        await sampler.close()
+        return view
 
-    stopped = asyncio.run(data())["stopped"]
-    assert stopped == ([StoppedBroker("a", state, "/cluster/writes/a")] if state is not None else [])
+    return asyncio.run(view())
+
+
+class NoNameServer(Brokers):
+    """No name server answers."""
+
+    async def cluster_info(self) -> ClusterInfo:
+        raise ConnectError("cannot connect to n:1")
+
+
+class Silent(Brokers):
+    """No broker answers."""
+
+    async def runtime_info(self, address: str) -> dict[str, str]:
+        await asyncio.Event().wait()
+        raise AssertionError(address)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "problem"),
+    [
+        (Brokers(6, "6"), "b: cannot connect to h:3"),
+        (NoNameServer(6, "6"), "brokers: cannot connect to n:1"),
+        (Silent(6, "6"), "disks: the brokers did not answer within 0.05 s"),
+    ],
+    ids=["broker", "name server", "timeout"],
+)
+def test_groups_that_need_attention_are_unknown_if_brokers_could_not_be_read(
+    cluster: Brokers, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isinstance(cluster, Silent):
+        monkeypatch.setattr(overview, "_SAMPLE_TIMEOUT_S", 0.05)
+    view = show(cluster, tmp_path / "none")
+    [table] = [table for table in view.tables if table.name == "attention"]
+    assert table.empty == "Not all brokers could be read, so this is unknown."
+    assert problem in view.problems
