@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from appliance.configuration_reader import Sources, read_configuration
+from appliance.effective_configuration import Configuration
 from appliance.errors import ApplianceError, ConfigurationError
 from appliance.tls_folder import make_tls_folder
 from broker.access.acl_editor import AccountChange, AclEditor
@@ -24,8 +25,6 @@ from broker.access.acl_file import MIN_KEY_LENGTH
 from broker.access.acl_folder import AclFolder
 from broker.broker_conf import with_values
 from headrace.errors import RemoteProtocolError
-from headrace.protocol.bodies.properties_text import decode_properties_text
-from store.config import StoreConfig
 
 SERVICE_CONFIGURATION: Final = Path("/etc/headrace")
 SERVICE_DATA: Final = Path("/var/lib/headrace")
@@ -72,6 +71,10 @@ def write_configuration(answers: Answers, folder: Path) -> Written:
         raise ConfigurationError(
             f"data folder {str(answers.data)!r}: the service needs a path of letters, digits, '.', '_' and '-'"
         )
+    if folder == SERVICE_CONFIGURATION and SERVICE_DATA in answers.data.parents:
+        raise ConfigurationError(
+            f"data folder {answers.data}: purging the package deletes {SERVICE_DATA}; choose that folder itself or one outside it"
+        )
     toml, conf, nameserver = (folder / name for name in ("appliance.toml", "broker.conf", "namesrv.conf"))
     tls = folder / "tls"
     changes = {"host": json.dumps(answers.host)}  # also a string of TOML
@@ -80,7 +83,6 @@ def write_configuration(answers: Answers, folder: Path) -> Written:
     options = {"aclEnable": "true" if answers.admin else "false"}
     files = [toml, conf, nameserver]
     try:
-        options |= _log_file_size(answers, _read(conf))
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         is_new_tls = answers.tls and not tls.exists()
         if is_new_tls:
@@ -88,23 +90,27 @@ def write_configuration(answers: Answers, folder: Path) -> Written:
             files.append(tls)
         texts = {
             toml: with_toml_values(_read(toml), changes),
-            conf: with_values(_read(conf), options),
+            conf: _with_options(conf, _read(conf), options),
             nameserver: _read(nameserver),
         }
         try:
-            home, plain_file = _check(answers.data, texts)
+            configuration = _check(answers.data, texts)
+            size = _log_file_size(answers.memory_mb, configuration)
+            if size is not None:
+                texts[conf] = _with_options(conf, texts[conf], {_FILE_SIZE: str(size)})
+                configuration = _check(answers.data, texts)
         except ConfigurationError:
             if is_new_tls:
                 shutil.rmtree(tls)
             raise
         for path, text in texts.items():
             _replace(path, text)
-        secret = _add_account(AclFolder(home, plain_file), answers.admin) if answers.admin else ""
+        broker = configuration.brokers[0].broker
+        acl = AclFolder(Path(broker.rocketmq_home), broker.acl_plain_file)
+        secret = _add_account(acl, answers.admin) if answers.admin else ""
         if folder == SERVICE_CONFIGURATION:
-            accounts = AclFolder(home, plain_file).plain_file
+            accounts = acl.plain_file
             files += _set_up_service(answers, secret, [*files, accounts] if accounts.exists() else files)
-    except RemoteProtocolError as error:
-        raise ConfigurationError(f"{conf}: {error}") from error
     except OSError as error:
         raise ApplianceError(f"cannot write {error.filename}: {error.strerror}; run as root?") from error
     return Written(tuple(files), secret)
@@ -125,27 +131,39 @@ def with_toml_values(text: str, values: Mapping[str, str]) -> str:
     return head + tail
 
 
-def _log_file_size(answers: Answers, conf: str) -> dict[str, str]:
-    """The option for the size of log files, if it must change. A store keeps the size that its files have: it starts with no other."""
-    text = decode_properties_text(conf).get(_FILE_SIZE)
-    size = int(text) if text is not None and text.strip().isdecimal() else StoreConfig().mapped_file_size_commit_log
-    found = {path.stat().st_size for path in (answers.data / "store" / "commitlog").glob("[0-9]" * 20)}
+def _with_options(path: Path, text: str, options: Mapping[str, str]) -> str:
+    """The text of the broker.conf at `path` with these options."""
+    try:
+        return with_values(text, options)
+    except RemoteProtocolError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+def _log_file_size(memory_mb: int, configuration: Configuration) -> int | None:
+    """The size that log files must have instead of the configured one. A store keeps the size that its files have: it starts with no other."""
+    size = configuration.brokers[0].store.mapped_file_size_commit_log
+    found: set[int] = set()
+    for broker in configuration.brokers:
+        try:
+            found |= {path.stat().st_size for path in broker.store_paths.commit_log.glob("[0-9]" * 20)}
+        except OSError as error:
+            raise ApplianceError(f"cannot read {error.filename}: {error.strerror}; run as root?") from error
     if not found:
         # Two files are reserved ahead, and what is written to them stays in memory until it is synced.
-        wanted = min(size, _SMALL_LOG_FILE) if answers.memory_mb < _SMALL_MACHINE_MB else size
+        wanted = min(size, _SMALL_LOG_FILE) if memory_mb < _SMALL_MACHINE_MB else size
     else:
         wanted = found.pop() if len(found) == 1 else size
-    return {} if wanted == size else {_FILE_SIZE: str(wanted)}
+    return None if wanted == size else wanted
 
 
-def _check(data: Path, texts: Mapping[Path, str]) -> tuple[Path, str]:
-    """Read the new files as at a start. Returns where the broker looks for accounts."""
+def _check(data: Path, texts: Mapping[Path, str]) -> Configuration:
+    """Read the new files as at a start."""
     with tempfile.TemporaryDirectory() as folder:
         toml, conf, nameserver = (Path(folder, path.name) for path in texts)
         for path, text in zip((toml, conf, nameserver), texts.values(), strict=True):
             path.write_text(text, encoding="utf-8")
         try:
-            configuration = read_configuration(
+            return read_configuration(
                 Sources(
                     data=str(data), broker_conf=str(conf), appliance_toml=str(toml), nameserver_conf=str(nameserver)
                 )
@@ -155,8 +173,6 @@ def _check(data: Path, texts: Mapping[Path, str]) -> tuple[Path, str]:
             for path, final in zip((toml, conf, nameserver), texts, strict=True):
                 message = message.replace(str(path), str(final))
             raise ConfigurationError(message) from error
-    broker = configuration.brokers[0].broker
-    return Path(broker.rocketmq_home), broker.acl_plain_file
 
 
 def _add_account(folder: AclFolder, name: str) -> str:

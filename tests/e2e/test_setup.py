@@ -63,7 +63,7 @@ class Terminal:
 
 def test_five_answers_in_a_terminal_make_a_configuration(tmp_path: Path) -> None:
     terminal = Terminal("setup", cwd=tmp_path)
-    terminal.answer("Address to listen on, which clients can reach [127.0.0.1]: ", "")
+    terminal.answer("Address to listen on, which clients must be able to reach [127.0.0.1]: ", "")
     terminal.answer("Data folder [data]: ", "messages")
     terminal.answer("Memory of the machine in MB", "much")
     terminal.answer("Memory of the machine in MB", "2048")
@@ -127,6 +127,27 @@ def test_small_machine_gets_small_log_files_and_a_store_keeps_the_size_of_its_ow
     assert size_for("large", "1024") == ["mappedFileSizeCommitLog=1073741824"]
     assert size_for("small", "65536") == ["mappedFileSizeCommitLog=65536000"]
     assert size_for("new", "1024") == ["mappedFileSizeCommitLog=65536000"]
+
+
+@pytest.mark.parametrize(
+    ("toml", "conf", "store"),
+    [
+        ("", "storePathCommitLog={home}/elsewhere\n", "elsewhere"),
+        ("brokers = 2\n", "", "data/broker-b/store/commitlog"),
+        ('[[broker]]\nname = "one"\nstore = "{home}/one"\n', "", "one/commitlog"),
+    ],
+)
+def test_store_keeps_the_size_of_its_log_files_wherever_it_is(tmp_path: Path, toml: str, conf: str, store: str) -> None:
+    folder, log = tmp_path / "conf", tmp_path / store
+    folder.mkdir()
+    log.mkdir(parents=True)
+    (folder / "appliance.toml").write_text(toml.format(home=tmp_path))
+    (folder / "broker.conf").write_text(conf.format(home=tmp_path))
+    with (log / f"{0:020}").open("wb") as file:
+        file.truncate(1 << 30)
+    done = headrace("setup", "--yes", "--data", "data", "--memory", "1024", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mappedFileSizeCommitLog" not in (folder / "broker.conf").read_text()
 
 
 def test_broker_conf_that_cannot_be_read_is_named(tmp_path: Path) -> None:

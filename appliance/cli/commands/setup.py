@@ -59,7 +59,7 @@ def command(
         raise ApplianceError("standard input is not a terminal: pass all five options, or --yes for the defaults")
     ask = _Questions(is_silent=yes)
     answers = Answers(
-        host=ask.text(host, "Address to listen on, which clients can reach", "127.0.0.1"),
+        host=ask.text(host, "Address to listen on, which clients must be able to reach", "127.0.0.1"),
         data=Path(ask.text(data, "Data folder", os.environ.get("HEADRACE_DATA", "data"))).absolute(),
         memory_mb=ask.number(memory_mb, "Memory of the machine in MB", _memory_mb()),
         tls=ask.decision(tls, "Create certificates and offer TLS"),
