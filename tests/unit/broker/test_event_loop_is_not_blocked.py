@@ -88,8 +88,8 @@ class World:
     ) -> tuple[float, list[RemotingCommand | None]]:
         """The longest step of the loop while the frames were answered, and the answers; `roomy`: the broker that takes 4 MiB, hot path and all.
 
-        A step of ours that takes long does so each time. One that took long because the machine was interrupted does not, so it is measured
-        again, with other names: what the first attempt created must be created again.
+        A step whose cost grows with the request takes long each time. One that took long because the machine was interrupted does not, so it is
+        measured again, with other names: what the first attempt created must be created again. What happens only once is not what is measured.
         """
         longest, answers = self._longest_ms(monkeypatch, frames, roomy=roomy)
         for attempt in (1, 2):
