@@ -12,16 +12,17 @@ _AGAIN_S: Final = 0.5
 
 @contextlib.contextmanager
 def deadline(seconds: float, connected: Callable[[], socket.socket | None]) -> Iterator[None]:
-    """Closes the connection after `seconds`, which ends whatever waits for it.
+    """Closes the connection after `seconds`, which ends whatever waits for it; then raises TimeoutError, also if what was read seems complete.
 
     TLS may replace the socket meanwhile, and connecting may try many addresses: the one that is connected late is closed, too.
     """
-    done = threading.Event()
+    done, is_over = threading.Event(), threading.Event()
 
     def watch() -> None:
         wait_s = seconds
         while not done.wait(wait_s):
             wait_s = _AGAIN_S
+            is_over.set()
             found = connected()
             if found is not None:
                 with contextlib.suppress(OSError):
@@ -32,3 +33,5 @@ def deadline(seconds: float, connected: Callable[[], socket.socket | None]) -> I
         yield
     finally:
         done.set()
+        if is_over.is_set():
+            raise TimeoutError("not complete in time")

@@ -9,7 +9,7 @@
         ├── NotFound       what the address names does not exist (404)
         ├── Invalid        the request is invalid (400)
         ├── NotLoggedIn    nobody is logged in (401)
-        ├── Refused        the user may not do this (403)
+        ├── Refused        the user may not do this, or the login was refused (403)
         ├── TooOften       too many attempts (429)
         └── ProviderFailed the OpenID provider cannot be reached, or its answer cannot be used (502)
 """
@@ -96,7 +96,7 @@ class TooOften(QueryFailed):
 
 
 class Refused(QueryFailed):
-    """The user's role does not permit the request."""
+    """The user may not do this: the role does not permit it, or a login was refused: a wrong password, state or token, or the provider's own refusal."""
 
     status = 403
 

@@ -10,12 +10,16 @@ from collections.abc import Callable
 from typing import Final
 
 from headrace.model.address_list import parse_address
+from web.errors import TooOften
 
 FAILURES_OF_ADDRESS: Final = 10
 WINDOW_OF_ADDRESS_MS: Final = 5 * 60_000
 FAILURES_OF_NAME: Final = 100  # limit: ASVS 2.2.1
 WINDOW_OF_NAME_MS: Final = 3_600_000
 LONGEST_NAME: Final = 64
+FAILED_LOGINS: Final = "too many failed logins"
+WRONG_PASSWORDS: Final = "too many wrong passwords"
+"""Causes of `check`."""
 _MOST_KEYS: Final = 10_000  # limit: memory; the key that failed longest ago is forgotten
 _MOST_KNOWN: Final = 10_000  # limit: memory; the address that logged in longest ago is forgotten
 
@@ -58,23 +62,37 @@ class LoginLimits:
         self._of_name = _Failures(FAILURES_OF_NAME, WINDOW_OF_NAME_MS)
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def wait_ms(self, address: str, name: str) -> int:
-        """How long the address must wait before it may try to log in as `name`; 0: it may now."""
-        network, key, now_ms = network_of(address), _key(name), self._now_ms()
-        of_name = 0 if (network, key) in self._known else self._of_name.wait_ms(key, now_ms)
+    def wait_ms(self, address: str, name: str | None) -> int:
+        """How long the address must wait before it may try to log in as `name`; 0: it may now. None: without a name of this console."""
+        network, now_ms = network_of(address), self._now_ms()
+        of_name = 0
+        if name is not None and (network, _key(name)) not in self._known:
+            of_name = self._of_name.wait_ms(_key(name), now_ms)
         return max(self._of_address.wait_ms(network, now_ms), of_name)
 
-    def failed(self, address: str, name: str) -> None:
-        """Counts a failed attempt. Call it before the password is checked and `succeeded` after, so that attempts at once count."""
+    def check(self, address: str, name: str | None, cause: str = FAILED_LOGINS) -> None:
+        """Raises TooOften with the cause if the address must wait."""
+        wait_ms = self.wait_ms(address, name)
+        if wait_ms:
+            raise TooOften(cause, "Try again in {minutes} min.", minutes=-(-wait_ms // 60_000))
+
+    def failed(self, address: str, name: str | None) -> None:
+        """Counts a failed attempt. Call it before the password is checked, and `succeeded` or `take_back` after, so that attempts at once count."""
         now_ms = self._now_ms()
         self._of_address.add(network_of(address), now_ms)
-        self._of_name.add(_key(name), now_ms)
+        if name is not None:
+            self._of_name.add(_key(name), now_ms)
+
+    def take_back(self, address: str, name: str | None) -> None:
+        """Takes back the failure that was counted for this attempt; earlier ones still count: the address may have many users."""
+        self._of_address.remove_last(network_of(address))
+        if name is not None:
+            self._of_name.remove_last(_key(name))
 
     def succeeded(self, address: str, name: str) -> None:
-        """Takes back the failure that was counted for this attempt; earlier ones still count: the address may have many users."""
+        """Takes back the failure; from now on strangers cannot lock the name out of this address."""
+        self.take_back(address, name)
         network, key = network_of(address), _key(name)
-        self._of_address.remove_last(network)
-        self._of_name.remove_last(key)
         self._known.pop((network, key), None)
         self._known[network, key] = None
         while len(self._known) > _MOST_KNOWN:

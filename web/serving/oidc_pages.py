@@ -6,20 +6,18 @@ from sanic import HTTPResponse, Request
 from sanic.response import redirect
 
 from web.accounts.audit_log import AuditLog
-from web.accounts.login_limits import LoginLimits, network_of
+from web.accounts.login_limits import LoginLimits
 from web.accounts.oidc.attempts import LIFETIME_MS, Attempt, Attempts
 from web.accounts.oidc.identity import Identity
-from web.accounts.oidc.provider import OidcProvider
+from web.accounts.oidc.provider import CHECK, OidcProvider
 from web.accounts.users import User, Users
-from web.errors import Invalid, ProviderFailed, QueryFailed, Refused, TooOften
+from web.errors import Invalid, ProviderFailed, QueryFailed, Refused
 from web.routes import Access, Raw, Visit
 from web.serving.login_pages import LoginPages, safe_path
-from web.serving.security import joined
 from web.serving.visitors import Visitors
 
 CALLBACK: Final = "/login/oidc/callback"
 _LONGEST_CODE: Final = 4_096
-_CHECK: Final = "Log in again. If it happens again, check the console's registration at the provider: its redirect URI and its scopes."
 _MOST_SECONDS: Final = LIFETIME_MS // 1_000
 
 
@@ -62,51 +60,49 @@ class OidcPages:
     async def _finish(self, request: Request, visit: Visit) -> HTTPResponse:
         if not visit.arguments:  # the page after a failure was opened again
             return _redirect(f"{self._visitors.base_path}/login")
-        if joined(request.headers, "sec-fetch-dest") not in {"", "document"}:
-            # An image or a frame of another site: not counted, or that site could lock its visitors out.
-            raise Refused("the answer of the OpenID provider was not opened as a page", "Log in again.")
         try:
-            attempt, user = await self._accept(request, visit)
+            attempt = self._attempts.find(self._visitors.attempt(request), visit.arguments.get("state", ""))
+        except Refused as failure:
+            # Neither counted nor in the audit log: any site can send a browser here, and would lock its address out.
+            return self._login.login_form(request, visit, failure)
+        try:
+            user = await self._accept(request, visit, attempt)
         except QueryFailed as failure:
-            then = self._attempts.then(self._visitors.attempt(request), visit.arguments.get("state", ""))
-            response = self._login.login_form(request, visit, failure, then=then)
+            response = self._login.login_form(request, visit, failure, then=attempt.then)
         else:
             response = self._login.begin_session(request, visit, user.name, attempt.then)
             response.headers["Cache-Control"] = "no-store"
         self._visitors.remember_attempt(request, response, "")
         return response
 
-    async def _accept(self, request: Request, visit: Visit) -> tuple[Attempt, User]:
+    async def _accept(self, request: Request, visit: Visit, attempt: Attempt) -> User:
         """The user who comes back from the provider. Every refusal counts as a failed login of the address and is in the audit log."""
-        key = f"oidc:{network_of(visit.address)}"
-        wait_ms = self._limits.wait_ms(visit.address, key)
-        if wait_ms:
-            raise TooOften("too many failed logins", "Try again in {minutes} min.", minutes=-(-wait_ms // 60_000))
+        self._limits.check(visit.address, None)
         # order: counted before the provider is asked, so that attempts at the same time count.
-        self._limits.failed(visit.address, key)
+        self._limits.failed(visit.address, None)
         who = self._provider.issuer
         try:
-            attempt, identity = await self._identify(request, visit)
+            identity = await self._identify(request, visit, attempt)
             who = _describe(identity)
             user = self._log_in(visit, identity)
         except ProviderFailed:
-            self._limits.succeeded(visit.address, key)  # not the user's fault
+            self._limits.take_back(visit.address, None)  # not the user's fault
             raise
         except QueryFailed as failure:
             self._audit.add_refused("", visit.address, "login", who, str(failure))
             raise
-        self._limits.succeeded(visit.address, key)
-        return attempt, user
+        self._limits.take_back(visit.address, None)
+        return user
 
-    async def _identify(self, request: Request, visit: Visit) -> tuple[Attempt, Identity]:
+    async def _identify(self, request: Request, visit: Visit, attempt: Attempt) -> Identity:
         given = visit.arguments
-        attempt = self._attempts.finish(self._visitors.attempt(request), given.get("state", ""))
+        self._attempts.finish(attempt)
         if "error" in given:
             raise _refusal(given["error"])
         code = given.get("code", "")
         if not (0 < len(code) <= _LONGEST_CODE and code.isascii() and code.isprintable()):
             raise Invalid("the answer of the OpenID provider has no valid code", "Log in again.")
-        return attempt, await self._provider.identify(attempt, code, given.get("iss"), self._redirect_uri(request))
+        return await self._provider.identify(attempt, code, given.get("iss"), self._redirect_uri(request))
 
     def _log_in(self, visit: Visit, identity: Identity) -> User:
         known = self._users.find_identity(identity)
@@ -159,5 +155,5 @@ def _refusal(code: str) -> Refused:
              "invalid_scope", "invalid_request", "unauthorized_client", "unsupported_response_type", "server_error",
              "temporarily_unavailable"}  # fmt: skip
     if code not in known:
-        return Refused("the OpenID provider refused the login with an unknown error", _CHECK)
-    return Refused("the OpenID provider refused the login: {code}", _CHECK, code=code)
+        return Refused("the OpenID provider refused the login with an unknown error", CHECK)
+    return Refused("the OpenID provider refused the login: {code}", CHECK, code=code)

@@ -11,7 +11,7 @@ from typing import Any
 import argon2
 import pytest
 
-from web.accounts import audit_log, database
+from web.accounts import audit_log, database, login_limits
 from web.accounts.audit_log import AuditLog
 from web.accounts.database import open_database
 from web.accounts.first_login import LIFETIME_MS, FirstLogin
@@ -94,6 +94,19 @@ def test_strangers_cannot_lock_a_user_out_of_an_address_that_is_known() -> None:
         limits.failed(f"198.51.100.{number}", "admin")
     assert limits.wait_ms("203.0.113.9", "admin") == WINDOW_OF_NAME_MS
     assert limits.wait_ms("192.0.2.7", "admin") == 0
+
+
+def test_logins_at_a_provider_do_not_drive_out_the_addresses_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login_limits, "_MOST_KNOWN", 2)
+    limits = LoginLimits(lambda: 0)
+    limits.failed("192.0.2.7", "admin")
+    limits.succeeded("192.0.2.7", "admin")
+    for number in range(FAILURES_OF_NAME):
+        limits.failed(f"198.51.100.{number}", None)
+        limits.take_back(f"198.51.100.{number}", None)
+        limits.failed(f"203.0.113.{number}", "admin")
+    assert limits.wait_ms("192.0.2.7", "admin") == 0
+    assert limits.wait_ms("198.51.100.1", None) == 0
 
 
 def test_failures_are_forgotten_after_their_window() -> None:

@@ -370,6 +370,14 @@ def test_nonce_that_was_changed_on_the_way_is_refused(console: RunningConsole, p
     assert "it belongs to another login (nonce)" in come_back(browser, back).cause
 
 
+def test_request_that_the_provider_calls_invalid_counts_as_a_failed_login(
+    console: RunningConsole, provider: Provider
+) -> None:
+    provider.set(status=400, answer={"error": "invalid_request"})
+    assert "the OpenID provider refused the login: invalid_request" in refused(console, provider)
+    assert len(entries(console, "login")) == 1
+
+
 @pytest.mark.parametrize("named", [None, "https://evil.example"])
 def test_answer_of_another_issuer_is_refused(console: RunningConsole, provider: Provider, named: str | None) -> None:
     browser = console.browser()
@@ -426,17 +434,25 @@ def test_malformed_code_never_reaches_the_provider(console: RunningConsole, prov
 
 
 def test_many_refused_answers_close_the_login_for_that_address(console: RunningConsole, provider: Provider) -> None:
-    browser = console.browser()
-    statuses = [browser.get("/login/oidc/callback?state=x&code=y").status for _ in range(FAILURES_OF_ADDRESS + 1)]
+    statuses = []
+    for _ in range(FAILURES_OF_ADDRESS + 1):
+        browser = console.browser()
+        state = parse_qs(urlsplit(begin(browser)).query)["state"][0]
+        statuses.append(browser.get(f"/login/oidc/callback?state={state}&code=y").status)
     assert statuses == [403] * FAILURES_OF_ADDRESS + [429]
+    assert len(entries(console, "login")) == FAILURES_OF_ADDRESS
 
 
-def test_images_and_frames_of_other_sites_do_not_close_the_login(console: RunningConsole, provider: Provider) -> None:
+def test_other_sites_cannot_close_the_login_of_their_visitors(console: RunningConsole, provider: Provider) -> None:
     browser = console.browser()
-    for number in range(2 * FAILURES_OF_ADDRESS):
-        sent = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe" if number % 2 else "image"}
-        assert browser.get("/login/oidc/callback?state=x&code=y", sent).status == 403
     back = provider.approve(begin(browser))
+    for number in range(2 * FAILURES_OF_ADDRESS):
+        sent = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": ("document", "iframe", "image")[number % 3]}
+        assert browser.get("/login/oidc/callback?state=x&code=y", sent).status == 403
+    assert entries(console, "login") == []
+    console.administrator()
+    assert console.browser().log_in("admin", PASSWORD).status == 303
+    # Nor do they end a login that was begun.
     assert come_back(browser, back, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document"}).status == 303
 
 
@@ -480,6 +496,17 @@ def test_provider_that_does_not_run_is_named_and_local_users_log_in(
         assert "Log in with a user name and password" in page.cause
         assert f"issuer={own.issuer} error='no answer from 127.0.0.1: " in caplog.text
         assert console.browser().log_in("admin", PASSWORD).status == 303
+
+
+def test_visitors_cannot_fill_the_log(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(provider_module, "RETRY_S", 600.0)
+    with Provider() as own:
+        options = own.options(tmp_path)
+    with RunningConsole(tmp_path / "console", **options) as console:
+        assert [console.browser().get("/login/oidc").status for _ in range(20)] == [502] * 20
+    assert caplog.text.count("login with OpenID Connect failed") == 1
 
 
 def test_provider_that_does_not_answer_is_given_up_while_local_users_log_in(

@@ -1,25 +1,31 @@
 """ID tokens, attempts and options of logins with OpenID Connect, without a provider. What a provider sends is in test_oidc_login.py."""
 
+import asyncio
 import base64
 import contextlib
 import json
 import socket
 import threading
+from collections.abc import Awaitable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
+from web.accounts.oidc import attempts as attempts_module
+from web.accounts.oidc import provider as provider_module
 from web.accounts.oidc import requests
 from web.accounts.oidc.attempts import LIFETIME_MS, Attempts
 from web.accounts.oidc.id_token import UnknownKey, import_keys, read_identity
 from web.accounts.oidc.identity import Identity, Roles
+from web.accounts.oidc.provider import Kept, OidcProvider
 from web.accounts.oidc.requests import RequestFailed, ask
 from web.alerts.channels import NotDelivered, Webhook
 from web.config import ConsoleConfig, is_provider_url
 from web.deadline import deadline
-from web.errors import Refused
+from web.errors import ProviderFailed, Refused
 from web.routes import Access
 
 ISSUER = "https://sso.example/realm"
@@ -30,6 +36,12 @@ NOW = 1_790_000_000
 CLAIMS: dict[str, Any] = {
     "iss": ISSUER, "aud": "console", "sub": "4711", "exp": NOW + 300, "iat": NOW, "nonce": "n", "name": "Alice", "groups": ["ops"]
 }  # fmt: skip
+
+COMPLETE = {
+    "console_oidc_issuer": ISSUER,
+    "console_oidc_client_id": "console",
+    "console_oidc_viewers": "staff",
+}
 
 
 def signed(key: Any = KEY, alg: str = "ES256", **changed: Any) -> str:
@@ -118,9 +130,10 @@ def test_token_whose_payload_is_deeply_nested_is_refused() -> None:
 @pytest.mark.parametrize(
     "listed", [None, "x", {}, [1, None, {}], [{"kty": "RSA", "n": 1}], [{"kty": ["RSA"]}], [{"kty": "oct", "k": "AA"}]]
 )
-def test_malformed_keys_are_left_out(listed: Any) -> None:
+def test_malformed_keys_are_left_out(listed: Any, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(UnknownKey):
         read_identity(signed(), import_keys({"keys": listed}), ISSUER, "console", "n", ROLES, NOW)
+    assert ("key of the OpenID provider skipped kty=RSA" in caplog.text) is (listed == [{"kty": "RSA", "n": 1}])
 
 
 @pytest.mark.parametrize(
@@ -156,22 +169,24 @@ def test_attempt_is_finished_once_by_the_browser_that_began_it() -> None:
     for cookie, state in ((other.cookie, mine.state), ("", mine.state), (mine.cookie, ""), (mine.cookie, "é"),
                           ("é.é.é", mine.state), ("a.b.c", "d"), (mine.cookie + "x", mine.state)):  # fmt: skip
         with pytest.raises(Refused):
-            attempts.finish(cookie, state)
-    assert attempts.finish(mine.cookie, mine.state) == mine
+            attempts.find(cookie, state)
+    assert attempts.find(mine.cookie, mine.state) == mine
+    attempts.finish(mine)
     with pytest.raises(Refused, match="already used"):
-        attempts.finish(mine.cookie, mine.state)
-    assert attempts.finish(other.cookie, other.state) == other
+        attempts.finish(attempts.find(mine.cookie, mine.state))
+    attempts.finish(attempts.find(other.cookie, other.state))
 
 
 def test_page_that_was_asked_for_is_known_after_a_failure_to_the_browser_that_began_the_attempt() -> None:
     now = [0]
     attempts = Attempts(lambda: now[0])
     mine, other = attempts.begin("/topics?filter=é"), attempts.begin("/users")
-    attempts.finish(mine.cookie, mine.state)
+    attempts.finish(mine)
     now[0] = LIFETIME_MS + 1
-    assert attempts.then(mine.cookie, mine.state) == "/topics?filter=é"
+    assert attempts.find(mine.cookie, mine.state).then == "/topics?filter=é"
     for cookie, state in ((mine.cookie, other.state), ("", mine.state), (mine.cookie, ""), ("a.b.Lw", "c")):
-        assert attempts.then(cookie, state) == "/"
+        with pytest.raises(Refused):
+            attempts.find(cookie, state)
 
 
 def test_attempt_ends_after_ten_minutes_and_with_the_process() -> None:
@@ -179,20 +194,36 @@ def test_attempt_ends_after_ten_minutes_and_with_the_process() -> None:
     attempts = Attempts(lambda: now[0])
     attempt = attempts.begin("/")
     with pytest.raises(Refused, match="another login"):
-        Attempts(lambda: 0).finish(attempt.cookie, attempt.state)
+        Attempts(lambda: 0).find(attempt.cookie, attempt.state)
     now[0] = LIFETIME_MS + 1
     with pytest.raises(Refused, match="too long"):
-        attempts.finish(attempt.cookie, attempt.state)
+        attempts.finish(attempts.find(attempt.cookie, attempt.state))
+
+
+def test_number_of_attempts_that_are_remembered_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts_module, "_MOST_USED", 2)
+    attempts = Attempts(lambda: 0)
+    first, *others = [attempts.begin("/") for _ in range(3)]
+    for attempt in (first, *others):
+        attempts.finish(attempt)
+    attempts.finish(first)  # the provider refuses its code
+    with pytest.raises(Refused, match="already used"):
+        attempts.finish(others[1])
 
 
 def test_address_that_is_too_long_for_a_cookie_is_dropped() -> None:
     attempts = Attempts(lambda: 0)
     attempt = attempts.begin("/topics?filter=" + "x" * 5_000)
-    assert attempts.finish(attempt.cookie, attempt.state).then == "/"
+    assert attempts.find(attempt.cookie, attempt.state).then == "/"
     assert len(attempt.cookie) < 200
 
 
 # ---- requests
+
+
+def resolve(host: str, port: int, **_: Any) -> list[Any]:
+    """A resolver that leaves names as they are."""
+    return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
 
 
 @pytest.mark.parametrize(
@@ -213,6 +244,7 @@ def test_request_goes_to_the_host_and_port_of_its_url(
         asked.append(wanted)
         raise ConnectionRefusedError("refused by the test")
 
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
     monkeypatch.setattr(socket, "create_connection", refuse)
     with pytest.raises(RequestFailed, match="refused by the test"):
         ask(url, ISSUER)
@@ -240,7 +272,7 @@ def test_answer_that_arrives_byte_by_byte_is_given_up(monkeypatch: pytest.Monkey
         thread = threading.Thread(target=drip, args=(listener,))
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with pytest.raises(RequestFailed):
+        with pytest.raises(RequestFailed, match="not complete in time"):
             ask(f"{url}/token", url)
         given_up.set()
         thread.join()
@@ -256,9 +288,224 @@ def test_connection_that_is_made_after_the_deadline_is_closed(monkeypatch: pytes
         asked.append(True)
         return ours if len(asked) > 1 else None
 
-    with ours, theirs, deadline(0.0, connected):
+    with ours, theirs, pytest.raises(TimeoutError), deadline(0.0, connected):
         assert ours.recv(1) == b""
     assert len(asked) >= 2
+
+
+def test_answer_that_the_deadline_has_cut_is_not_taken_as_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a length, the end of the connection is the end of the answer."""
+    monkeypatch.setattr(requests, "DEADLINE_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4_096)
+                connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n{}")
+                connection.recv(1)  # until it is closed
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(RequestFailed, match="not complete in time"):
+            ask(f"{url}/token", url)
+        thread.join()
+
+
+def test_name_with_many_addresses_takes_no_longer_than_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, timeouts = [0.0], []
+
+    def time_out(_: Any, timeout: float) -> None:
+        timeouts.append(timeout)
+        now[0] += timeout
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(requests, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(socket, "create_connection", time_out)
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_, **__: [(2, 1, 0, "", (f"192.0.2.{number}", 443)) for number in range(16)]
+    )
+    with pytest.raises(RequestFailed, match="timed out"):
+        ask("https://sso.example/token", ISSUER)
+    assert sum(timeouts) == requests.DEADLINE_S
+
+
+class Connected(socket.socket):
+    """A connection whose other end has an address."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self.address = address
+
+    def getpeername(self) -> tuple[str, int]:
+        return self.address, 443
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "127.8.9.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1%1", "0.0.0.0"]
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_name_from_a_document_cannot_lead_to_loopback_or_link_local_addresses(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, address: str
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "create_connection", lambda *_: Connected(address))
+    with pytest.raises(RequestFailed, match="is a loopback or link-local address"):
+        ask(f"{scheme}://metadata.example/token", ISSUER)
+
+
+def test_nothing_is_sent_to_a_service_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 0, "", ("127.0.0.1", port))])
+        with pytest.raises(RequestFailed, match=r"its address 127\.0\.0\.1"):
+            ask(f"http://internal.example:{port}/token", ISSUER, {"code": "x"}, "Basic x")
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.recv(1) == b""
+
+
+# ---- the provider's documents
+
+DOCUMENT: dict[str, Any] = {
+    "issuer": ISSUER,
+    "authorization_endpoint": "https://sso.example/authorize",
+    "token_endpoint": "https://sso.example/token",
+    "jwks_uri": "https://sso.example/keys",
+}
+
+
+def begin(provider: OidcProvider) -> Awaitable[str]:
+    return provider.login_url(Attempts(lambda: 0).begin("/"), "https://console.example/login/oidc/callback")
+
+
+@pytest.mark.parametrize("endpoint", ["authorization_endpoint", "token_endpoint", "jwks_uri"])
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("https://login.example/x", True),
+        ("https://sso.example:8443/x", True),
+        ("http://sso.example/x", False),
+        ("https://10.0.0.7/x", False),
+        ("https://169.254.169.254/latest", False),
+        ("https://[fd00::7]/x", False),
+        ("https://[::ffff:127.0.0.1]/x", False),
+        ("https://localhost/x", False),
+        ("https://127.0.0.1:9876/x", False),
+    ],
+)
+def test_endpoint_has_a_host_name_and_is_as_safe_as_the_issuer(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str, url: str, is_allowed: bool
+) -> None:
+    monkeypatch.setattr(provider_module, "ask", lambda *_: (200, {**DOCUMENT, endpoint: url}))
+
+    async def url_of_login() -> str:
+        provider = OidcProvider(ConsoleConfig(**COMPLETE))  # type: ignore[arg-type]
+        try:
+            return await begin(provider)
+        finally:
+            provider.close()
+
+    if is_allowed:
+        assert asyncio.run(url_of_login()).startswith("https://")
+    else:
+        with pytest.raises(ProviderFailed):
+            asyncio.run(url_of_login())
+
+
+def test_number_of_steps_that_wait_for_the_provider_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_released = threading.Event()
+
+    def answer(*_: Any) -> tuple[int, dict[str, Any]]:
+        assert is_released.wait(30)
+        return 200, DOCUMENT
+
+    monkeypatch.setattr(provider_module, "ask", answer)
+
+    async def steps() -> None:
+        provider = OidcProvider(ConsoleConfig(**COMPLETE))  # type: ignore[arg-type]
+        waiting = [asyncio.ensure_future(begin(provider)) for _ in range(provider_module.MOST_AT_ONCE)]
+        await asyncio.sleep(0)
+        try:
+            with pytest.raises(ProviderFailed, match="too many users are logging in at once"):
+                await begin(provider)
+        finally:
+            is_released.set()
+        assert len(set(await asyncio.gather(*waiting))) == len(waiting)
+        await begin(provider)
+        provider.close()
+
+    asyncio.run(steps())
+
+
+class Document:
+    """A document that is read in a time, or cannot be read; and its clock, in seconds."""
+
+    def __init__(self) -> None:
+        self.reads, self.now_s, self.takes_s = 0, 0.0, 0.0
+        self.failure = ""
+        self.logged: list[str] = []
+
+    async def read(self) -> int:
+        self.reads += 1
+        await asyncio.sleep(0)
+        self.now_s += self.takes_s
+        if self.failure:
+            raise RequestFailed(self.failure)
+        return self.reads
+
+    def kept(self) -> Kept[int]:
+        return Kept(self.read, self.logged.append, lambda: self.now_s)
+
+
+def test_those_who_wait_for_a_document_share_one_request_also_if_it_fails() -> None:
+    async def get() -> None:
+        document = Document()
+        document.failure, document.takes_s = "no answer", provider_module.RETRY_S + 1
+        kept = document.kept()
+        answers = await asyncio.gather(kept.get(), kept.get(), kept.get(), return_exceptions=True)
+        assert [str(answer) for answer in answers] == ["no answer"] * 3
+        assert document.reads == 1
+        document.failure = ""
+        document.now_s += provider_module.RETRY_S + 1
+        assert await asyncio.gather(kept.get(), kept.get()) == [2, 2]
+
+    asyncio.run(get())
+
+
+def test_document_is_used_for_a_while_if_it_cannot_be_read_again() -> None:
+    async def get() -> None:
+        document = Document()
+        kept = document.kept()
+        assert await kept.get() == 1
+        document.failure = "no answer"
+        document.now_s = provider_module.KEPT_S + 1
+        assert await kept.get() == 1
+        assert await kept.get() == 1
+        assert (document.reads, document.logged) == (2, ["no answer"])
+        with pytest.raises(RequestFailed):  # another one is needed
+            await kept.get(again=True)
+        document.now_s = provider_module.LONGEST_KEPT_S + 1
+        with pytest.raises(RequestFailed):
+            await kept.get()
+        document.failure = ""
+        document.now_s += provider_module.RETRY_S + 1
+        assert await kept.get() == document.reads
+
+    asyncio.run(get())
+
+
+def test_document_is_read_again_for_a_missing_key_unless_it_was_read_a_moment_ago() -> None:
+    async def get() -> None:
+        document = Document()
+        kept = document.kept()
+        assert await kept.get() == await kept.get(again=True) == 1
+        document.now_s = provider_module.RETRY_S + 1
+        assert await kept.get() == 1
+        assert await kept.get(again=True) == await kept.get(again=True) == 2
+
+    asyncio.run(get())
 
 
 # ---- options
@@ -285,13 +532,6 @@ def test_connection_that_is_made_after_the_deadline_is_closed(monkeypatch: pytes
 )
 def test_provider_needs_https_except_on_this_machine(url: str, is_allowed: bool) -> None:
     assert is_provider_url(url) is is_allowed
-
-
-COMPLETE = {
-    "console_oidc_issuer": ISSUER,
-    "console_oidc_client_id": "console",
-    "console_oidc_viewers": "staff",
-}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ from web.errors import Refused
 LIFETIME_MS: Final = 10 * 60_000
 """How long a user may take at the provider."""
 _LONGEST_THEN: Final = 1_000  # limit: cookies have 4 KiB; the start page is shown in place of a longer address
-_MOST_USED: Final = 10_000  # limit: memory; each has cost a request to the provider, whose number is limited
+_MOST_USED: Final = (
+    10_000  # limit: memory; what is forgotten is bounded by its lifetime, and the provider accepts a code once
+)
 _AGAIN: Final = "Log in again, in one window, and within 10 minutes."
 
 
@@ -32,6 +34,8 @@ class Attempt:
     state: str
     nonce: str
     verifier: str
+    until_ms: int
+    """When it ends, ms since 1970."""
 
     @property
     def challenge(self) -> str:
@@ -50,42 +54,35 @@ class Attempts:
     def begin(self, then: str) -> Attempt:
         """A new attempt."""
         then = then if len(then.encode("utf-8", "replace")) <= _LONGEST_THEN else "/"
-        parts = (secrets.token_urlsafe(32), str(self._now_ms() + LIFETIME_MS), _encode(then.encode("utf-8", "replace")))
-        return self._attempt(".".join(parts), then)
+        until_ms = self._now_ms() + LIFETIME_MS
+        parts = (secrets.token_urlsafe(32), str(until_ms), _encode(then.encode("utf-8", "replace")))
+        return self._attempt(".".join(parts), then, until_ms)
 
-    def finish(self, cookie: str, state: str) -> Attempt:
-        """The attempt that this browser began with this state; it cannot be finished again. Raises Refused."""
-        attempt, until_ms = self._check(cookie, state)
-        now_ms = self._now_ms()
-        if until_ms < now_ms:
-            raise Refused("the login took too long", _AGAIN)
-        if attempt.state in self._used:
-            raise Refused("the answer was already used", _AGAIN)
-        self._used[attempt.state] = until_ms
-        while len(self._used) > _MOST_USED or next(iter(self._used.values())) < now_ms:
-            self._used.popitem(last=False)
-        return attempt
-
-    def then(self, cookie: str, state: str) -> str:
-        """The page that was asked for when this browser began the attempt, even if it has failed; the start page if there is none."""
-        try:
-            return self._check(cookie, state)[0].then
-        except Refused:
-            return "/"
-
-    def _check(self, cookie: str, state: str) -> tuple[Attempt, int]:
-        """The attempt of a cookie and its end in milliseconds, if the state belongs to it. Raises Refused."""
+    def find(self, cookie: str, state: str) -> Attempt:
+        """The attempt that this browser began with this state, even if it has ended. Raises Refused."""
         parts = cookie.split(".")
         if len(parts) != 3 or not cookie.isascii():
             raise Refused("the login was not begun in this browser, or its time is over", _AGAIN)
-        expected = self._attempt(cookie, "/").state
+        expected = self._derive("state", cookie)
         if not hmac.compare_digest(expected.encode(), state.encode("utf-8", "replace")):
             raise Refused("the answer belongs to another login", _AGAIN)
         # From here on the cookie is one that this process has made.
-        return self._attempt(cookie, _decode(parts[2])), int(parts[1])
+        return self._attempt(cookie, _decode(parts[2]), int(parts[1]))
 
-    def _attempt(self, cookie: str, then: str) -> Attempt:
-        return Attempt(cookie, then, *(self._derive(label, cookie) for label in ("state", "nonce", "verifier")))
+    def finish(self, attempt: Attempt) -> None:
+        """Ends an attempt, which cannot be finished again. Raises Refused."""
+        now_ms = self._now_ms()
+        if attempt.until_ms < now_ms:
+            raise Refused("the login took too long", _AGAIN)
+        if attempt.state in self._used:
+            raise Refused("the answer was already used", _AGAIN)
+        self._used[attempt.state] = attempt.until_ms
+        while len(self._used) > _MOST_USED or next(iter(self._used.values())) < now_ms:
+            self._used.popitem(last=False)
+
+    def _attempt(self, cookie: str, then: str, until_ms: int) -> Attempt:
+        state, nonce, verifier = (self._derive(label, cookie) for label in ("state", "nonce", "verifier"))
+        return Attempt(cookie, then, state, nonce, verifier, until_ms)
 
     def _derive(self, label: str, cookie: str) -> str:
         return _encode(hmac.digest(self._key, f"{label}:{cookie}".encode(), "sha256"))

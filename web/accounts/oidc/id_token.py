@@ -1,5 +1,6 @@
 """ID tokens: whom one names, after its signature and every claim have been checked."""
 
+import logging
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -28,7 +29,11 @@ _WRONG_CLAIMS: Final[Mapping[str, str]] = {
     "iat": "the ID token of the provider was refused: it was issued in the future (iat)",
     "nbf": "the ID token of the provider was refused: it is not valid yet (nbf)",
 }
+_MALFORMED: Final = (JoseError, ValueError, TypeError, KeyError, RecursionError)
+"""What the library raises for keys and tokens that are none."""
 _WRONG_CLAIM: Final = "the ID token of the provider was refused: a claim is not valid"
+
+logger = logging.getLogger(__name__)
 
 
 class UnknownKey(Exception):  # noqa: N818  an outcome
@@ -45,8 +50,8 @@ def import_keys(document: Mapping[str, Any]) -> KeySet:
             continue
         try:
             found.append(RSAKey.import_key(entry) if kind == "RSA" else ECKey.import_key(entry))
-        except Exception:  # noqa: BLE001, S112  whatever the library raises for a malformed key
-            continue
+        except _MALFORMED as error:
+            logger.warning("key of the OpenID provider skipped kty=%s error=%s", kind, type(error).__name__)
     return KeySet(list(found))
 
 
@@ -64,8 +69,8 @@ def read_identity(
         raise Refused(
             "the ID token of the provider was refused: its signature is not valid ({error})", _ADVICE, error=error.error
         ) from error
-    except Exception as error:
-        # Whatever the library raises for hostile input.
+    except _MALFORMED as error:
+        logger.warning("ID token of the OpenID provider refused error=%s", type(error).__name__)
         raise Refused("the ID token of the provider was refused: it is not a signed token", _ADVICE) from error
     expected = jwt.JWTClaimsRegistry(
         now_s,
@@ -87,8 +92,6 @@ def read_identity(
         ) from error
     except InvalidClaimError as error:
         raise Refused(_WRONG_CLAIMS.get(error.claim, _WRONG_CLAIM), _ADVICE) from error
-    except Exception as error:
-        raise Refused(_WRONG_CLAIM, _ADVICE) from error
     if not isinstance(claims["nonce"], str):
         raise Refused(_WRONG_CLAIMS["nonce"], _ADVICE)
     audience, party = claims["aud"], claims.get("azp")

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,10 +26,13 @@ from web.routes import Access
 KEPT_S: Final = 3_600.0
 """How long the provider's documents are used before they are read again."""
 RETRY_S: Final = 5.0
-"""How soon documents that could not be read, or lack a key, are read again."""
+"""How soon documents that could not be read, or lack a key, are read again; also how often failures are logged at most."""
+LONGEST_KEPT_S: Final = 4 * KEPT_S
+"""How long documents are used if they cannot be read again."""
 _LOGIN_S: Final = 20.0  # limit: all requests of one step of a login
 _THREADS: Final = 4
-_MOST_AT_ONCE: Final = 32  # limit: steps that wait for the provider
+MOST_AT_ONCE: Final = 32  # limit: steps that wait for the provider
+CHECK: Final = "Log in again. If it happens again, check the console's registration at the provider: its redirect URI and its scopes."
 _LONGEST_TOKEN: Final = 64 << 10
 _LARGEST_SECRET: Final = 4_096
 _LATER: Final = (
@@ -68,8 +72,10 @@ class OidcProvider:
             Access.ADMIN: split_values(config.console_oidc_admins),
         }
         self.roles = Roles(config.console_oidc_role_claim, values)
-        self._metadata = _Kept(self._read_metadata)
-        self._keys = _Kept(self._read_keys)
+        self._metadata = Kept(self._read_metadata, self._log)
+        self._keys = Kept(self._read_keys, self._log)
+        self._logged_s = -math.inf
+        self._unlogged = 0
         # Own threads: a slow provider must not hold those that check passwords.
         self._threads = ThreadPoolExecutor(_THREADS, "oidc")
         self._steps = 0
@@ -101,7 +107,7 @@ class OidcProvider:
     # ---- within
 
     async def _step(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._steps >= _MOST_AT_ONCE:
+        if self._steps >= MOST_AT_ONCE:
             work.close()
             raise ProviderFailed("too many users are logging in at once", "Try again in a minute.")
         self._steps += 1
@@ -109,11 +115,21 @@ class OidcProvider:
             async with asyncio.timeout(_LOGIN_S):
                 return await work
         except (RequestFailed, TimeoutError) as error:
-            cause = str(error) or "it did not answer in time"
-            logger.warning("login with OpenID Connect failed issuer=%s error=%r", self.issuer, cause)
+            self._log(str(error) or "it did not answer in time")
             raise ProviderFailed("the login with {name} is not available", _LATER, name=self.name) from error
         finally:
             self._steps -= 1
+
+    def _log(self, cause: str) -> None:
+        """Anybody can cause a failure: those that follow one another are counted."""
+        now_s = time.monotonic()
+        if now_s - self._logged_s < RETRY_S:
+            self._unlogged += 1
+            return
+        logger.warning(
+            "login with OpenID Connect failed issuer=%s error=%r unlogged=%d", self.issuer, cause, self._unlogged
+        )
+        self._logged_s, self._unlogged = now_s, 0
 
     async def _identify(self, attempt: Attempt, code: str, named_issuer: str | None, redirect_uri: str) -> Identity:
         metadata = await self._metadata.get()
@@ -156,8 +172,11 @@ class OidcProvider:
         status, answer = await self._in_thread(ask, metadata.token_endpoint, self.issuer, form, authorization)
         if status != 200:
             reason = _error_code(answer.get("error"))
+            # The code may be the cause, and it came through the browser: these count as failed logins.
             if reason == "invalid_grant":
                 raise Refused("the provider refused the login: it has expired or was already used", "Log in again.")
+            if reason == "invalid_request":
+                raise Refused("the OpenID provider refused the login: {code}", CHECK, code=reason)
             raise RequestFailed(f"the token endpoint answered with status {status} {reason}")
         token = answer.get("id_token")
         if not isinstance(token, str) or len(token) > _LONGEST_TOKEN:
@@ -189,7 +208,7 @@ class OidcProvider:
         return await self._in_thread(import_keys, document)
 
     def _endpoint(self, document: Mapping[str, Any], name: str) -> str:
-        """An endpoint to which the console may connect: as safe as the issuer, and no address of a machine other than the issuer's."""
+        """An endpoint to which the console may connect: as safe as the issuer, and named by a host name unless it is the issuer's host."""
         url, own = document.get(name), urlsplit(self.issuer)
         if isinstance(url, str) and is_provider_url(url):
             parts = urlsplit(url)
@@ -216,28 +235,47 @@ class OidcProvider:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
 
-class _Kept(Generic[T]):
-    """A document of the provider, read when it is needed; many who need it wait for one request."""
+class Kept(Generic[T]):
+    """A document of the provider, read when it is needed. All who need it meanwhile wait for one request, and share its failure for RETRY_S."""
 
-    def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[T]],
+        log: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`log`: takes why a document could not be read again that is still used."""
         self._read = read
+        self._log = log
+        self._clock = clock
         self._turn = asyncio.Lock()
-        self._known: T | RequestFailed | None = None
-        self._read_s = 0.0
+        self._known: T | None = None
+        self._failure = ""
+        """Why the last request failed; empty if it did not."""
+        self._read_s = self._tried_s = -math.inf
 
     async def get(self, *, again: bool = False) -> T:
         """The document. `again`: a new one, unless it was read a moment ago. Raises RequestFailed."""
         async with self._turn:
-            kept_s = RETRY_S if again or isinstance(self._known, RequestFailed) else KEPT_S
-            if self._known is None or time.monotonic() - self._read_s > kept_s:
-                self._known, self._read_s = None, time.monotonic()
-                try:
-                    self._known = await self._read()
-                except RequestFailed as error:
-                    self._known = error
-            if isinstance(self._known, RequestFailed):
-                raise RequestFailed(str(self._known))
+            now_s = self._clock()
+            is_wanted = again or bool(self._failure) or now_s - self._read_s > KEPT_S
+            if is_wanted and now_s - self._tried_s > RETRY_S:
+                await self._try()
+            is_old = self._clock() - self._read_s > LONGEST_KEPT_S
+            if self._known is None or (self._failure and (again or is_old)):
+                raise RequestFailed(self._failure)
             return self._known
+
+    async def _try(self) -> None:
+        try:
+            self._known, self._failure = await self._read(), ""
+            self._read_s = self._clock()
+        except RequestFailed as error:
+            self._failure = str(error)
+            if self._known is not None:
+                self._log(self._failure)
+        # Not before: a request may take longer than RETRY_S.
+        self._tried_s = self._clock()
 
 
 def _error_code(code: object) -> str:

@@ -1,9 +1,11 @@
-"""Requests to an OpenID provider. They block, for at most about DEADLINE_S: call them in a thread."""
+"""Requests to an OpenID provider. They block, until the system's resolver has answered and then for at most about DEADLINE_S: call them in a thread."""
 
 import base64
 import http.client
 import socket
-from collections.abc import Mapping
+import ssl
+import time
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode, urlsplit
 
@@ -14,9 +16,9 @@ from web.config import is_loopback_host
 from web.deadline import deadline
 
 TIMEOUT_S: Final = 5.0
-"""To connect, and for each read."""
+"""To connect to one address, and for each read."""
 DEADLINE_S: Final = 10.0
-"""From the connection to the last byte of the answer."""
+"""From the answer of the resolver to the last byte of the provider's, however many addresses the name has."""
 LARGEST_ANSWER: Final = 256 << 10  # limit: documents and keys of real providers have less than 20 KiB
 
 
@@ -36,8 +38,12 @@ def ask(
     """Status and JSON object of the answer to a GET, or to a POST of a form. Redirects are not followed. Raises RequestFailed."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(host, parts.port or kind.default_port, timeout=TIMEOUT_S)
+    context = ssl.create_default_context() if parts.scheme == "https" else None
+    connection = (
+        http.client.HTTPConnection(host, parts.port or http.client.HTTP_PORT)
+        if context is None
+        else http.client.HTTPSConnection(host, parts.port or http.client.HTTPS_PORT, context=context)
+    )
     headers = {"Accept": "application/json", "User-Agent": "headrace-console"}
     body = None
     if form is not None:
@@ -46,19 +52,23 @@ def ask(
     if authorization:
         headers["Authorization"] = authorization
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    held: socket.socket | None = None
     try:
-        with deadline(DEADLINE_S, lambda: held or connection.sock):
-            connection.connect()
-            held = connection.sock  # the connection forgets it before the body of a last answer is read
-            _check_peer(connection, host, issuer)
-            connection.request("GET" if form is None else "POST", path, body, headers)
-            with connection.getresponse() as answer:
-                status, content = answer.status, answer.read(LARGEST_ANSWER + 1)
+        found = socket.getaddrinfo(host, connection.port, type=socket.SOCK_STREAM)
+        until_s = time.monotonic() + DEADLINE_S
+        with _connect(dict.fromkeys(str(one[4][0]) for one in found), connection.port, until_s) as plain:
+            _check_peer(plain.getpeername()[0], host, issuer)
+            held = plain
+            if context is not None:
+                held = context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
+            with held, deadline(until_s - time.monotonic(), lambda: held):
+                if isinstance(held, ssl.SSLSocket):
+                    held.do_handshake()
+                connection.sock = held
+                connection.request("GET" if form is None else "POST", path, body, headers)
+                with connection.getresponse() as answer:
+                    status, content = answer.status, answer.read(LARGEST_ANSWER + 1)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise RequestFailed(f"no answer from {host}: {str(error)[:200] or type(error).__name__}") from error
-    finally:
-        connection.close()
     if len(content) > LARGEST_ANSWER:
         raise RequestFailed(f"the answer of {host} is larger than {LARGEST_ANSWER:,} bytes")
     if 300 <= status < 400:
@@ -72,11 +82,30 @@ def ask(
     return status, found
 
 
-def _check_peer(connection: http.client.HTTPConnection, host: str, issuer: str) -> None:
-    """A document of the provider must not lead to services of this machine or of the cloud that runs it, by whatever name."""
+def _connect(addresses: Iterable[str], port: int, until_s: float) -> socket.socket:
+    """A connection to the first address that accepts one. Raises OSError."""
+    failure: OSError = TimeoutError("not connected in time")
+    for address in addresses:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            break
+        try:
+            connection = socket.create_connection((address, port), min(TIMEOUT_S, left_s))
+        except OSError as error:
+            failure = error
+        else:
+            connection.settimeout(TIMEOUT_S)
+            return connection
+    raise failure
+
+
+def _check_peer(peer: str, host: str, issuer: str) -> None:
+    """A document of the provider must not lead to loopback and link-local addresses, by whatever name: services of this machine listen there, and the
+    metadata service of clouds. Private addresses are allowed, because providers have them. Raises OSError.
+    """
     own = urlsplit(issuer).hostname or ""
     if host == own or is_loopback_host(own):
         return
-    peer = parse_address(connection.sock.getpeername()[0])
-    if peer is None or peer.is_loopback or peer.is_link_local or peer.is_unspecified:
-        raise OSError("its address belongs to this machine")
+    address = parse_address(peer)
+    if address is None or address.is_loopback or address.is_link_local or address.is_unspecified:
+        raise OSError(f"its address {peer} is a loopback or link-local address")
