@@ -112,9 +112,9 @@ def make_console(settings: ConsoleSettings) -> Console:
     for name in users.remove_others(config.console_oidc_issuer):
         audit.add("", "", "user.delete", name, "done: the user's OpenID provider is no longer configured")
     first_login = FirstLogin(settings.folder, config.url, _now_ms)
-    if users.is_empty():
+    if users.has_no_local_user():
         logger.warning(
-            "console has no users, open the link to create the first administrator link=%s path=%s",
+            "console has no local user, open the link to create the first administrator link=%s path=%s",
             first_login.make(),
             first_login.path,
         )

@@ -96,7 +96,9 @@ def test_console_alone_uses_the_account_of_its_environment(appliance: Appliance,
         assert problems_of(admin) == dict.fromkeys(PAGES, "")
     log = (folder / "alone.log").read_text()
     assert SECRET not in log
-    assert re.search(r"^\S+Z warning console\[\d+\] web\.application: console has no users, ", log, re.MULTILINE), log
+    assert re.search(
+        r"^\S+Z warning console\[\d+\] web\.application: console has no local user, ", log, re.MULTILINE
+    ), log
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ from web.routes import Access
 
 IDENTITY_PREFIX: Final = "oidc:"
 """Before the names of users of a provider: no local user can have such a name."""
+LOGS_IN_ELSEWHERE: Final = "{name} logs in with OpenID Connect and has no password here"
+_ROLE_OF_PROVIDER: Final = "the role of {name} comes from the OpenID provider"
+"""Causes of `require_local`."""
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._@-]")
 _NAME: Final = re.compile(rf"[A-Za-z0-9._@-]{{1,{LONGEST_NAME}}}")
 
@@ -56,7 +59,7 @@ class Users:
         )
         return [User(name, Access(access), *others) for name, access, *others in rows]
 
-    def is_empty(self) -> bool:
+    def has_no_local_user(self) -> bool:
         """Whether there is no local user yet."""
         return self._database.execute("SELECT 1 FROM users WHERE issuer = '' LIMIT 1").fetchone() is None
 
@@ -131,27 +134,23 @@ class Users:
 
     async def set_password(self, name: str, password: str) -> None:
         """Changes a password. Raises Invalid, NotFound."""
-        if not self._may_be_local(name):
-            raise Invalid(
-                "{name} logs in with OpenID Connect and has no password here",
-                "Change the user at the OpenID provider.",
-                name=name,
-            )
+        self.require_local(name, LOGS_IN_ELSEWHERE)
         check_password(password, name)
         stored = await self._passwords.hash(password)
         self._require(self._database.execute("UPDATE users SET password = ? WHERE name = ?", (stored, name)), name)
 
     def set_access(self, name: str, access: Access) -> None:
         """Changes what a user may do. Raises Invalid for the last administrator and for users of a provider, NotFound."""
-        if not self._may_be_local(name):
-            raise Invalid(
-                "the role of {name} comes from the OpenID provider",
-                "Change the user at the OpenID provider.",
-                name=name,
-            )
+        self.require_local(name, _ROLE_OF_PROVIDER)
         if access < Access.ADMIN:
             self._keep_an_administrator(name)
         self._require(self._database.execute("UPDATE users SET access = ? WHERE name = ?", (int(access), name)), name)
+
+    def require_local(self, name: str, cause: str) -> None:
+        """Raises Invalid with the cause, in which `{name}` is replaced, for a user of a provider."""
+        user = self.find(name)
+        if user is not None and not user.is_local:
+            raise Invalid(cause, "Change the user at the OpenID provider.", name=name)
 
     def remove(self, name: str) -> None:
         """Removes a user with its sessions. Raises Invalid for the last administrator, NotFound."""
@@ -165,11 +164,6 @@ class Users:
                 "Make another user an administrator first.",
                 name=name,
             )
-
-    def _may_be_local(self, name: str) -> bool:
-        """Whether no user of a provider has that name."""
-        user = self.find(name)
-        return user is None or user.is_local
 
     def _free_name(self, login: str) -> str:
         """A name that no local user can have, and no other user has."""

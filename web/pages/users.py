@@ -5,10 +5,10 @@ from typing import Any, Final
 import msgspec
 
 from web.accounts.audit_log import AuditEntry, AuditLog
-from web.accounts.login_limits import LoginLimits
+from web.accounts.login_limits import WRONG_PASSWORDS, LoginLimits
 from web.accounts.sessions import Sessions
-from web.accounts.users import User, Users
-from web.errors import Invalid, NotFound, TooOften
+from web.accounts.users import LOGS_IN_ELSEWHERE, User, Users
+from web.errors import Invalid, NotFound
 from web.paths import path_of
 from web.routes import Access, Change, Outcome, Query, Route, View, Visit
 from web.tables.table import Column, Kind, Table
@@ -269,18 +269,10 @@ class UserPages:
 
     async def set_own_password(self, visit: Visit, form: OwnPasswordForm) -> Outcome:
         """Changes the user's own password and ends the user's other sessions and this one."""
-        wait_ms = self._limits.wait_ms(visit.address, visit.user)
-        if wait_ms:
-            raise TooOften("too many wrong passwords", "Try again in {minutes} min.", minutes=-(-wait_ms // 60_000))
+        self._limits.check(visit.address, visit.user, WRONG_PASSWORDS)
         if form.password != form.again:
             raise Invalid("the two new passwords differ")
-        user = self._users.find(visit.user)
-        if user is not None and not user.is_local:
-            raise Invalid(
-                "{name} logs in with OpenID Connect and has no password here",
-                "Change the user at the OpenID provider.",
-                name=user.name,
-            )
+        self._users.require_local(visit.user, LOGS_IN_ELSEWHERE)
         self._limits.failed(visit.address, visit.user)
         if await self._users.log_in(visit.user, form.current) is None:
             raise Invalid("the current password is wrong")

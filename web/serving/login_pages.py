@@ -58,10 +58,9 @@ class LoginPages:
     async def _log_in(self, request: Request, visit: Visit) -> HTTPResponse:
         self._visitors.check_origin(request)
         name, password = _field(request, "name").strip(), _field(request, "password")
-        wait_ms = self._limits.wait_ms(visit.address, name)
-        if wait_ms:
-            minutes = -(-wait_ms // 60_000)
-            failure: QueryFailed = TooOften("too many failed logins", "Try again in {minutes} min.", minutes=minutes)
+        try:
+            self._limits.check(visit.address, name)
+        except TooOften as failure:
             return self.login_form(request, visit, failure, name)
         # order: counted before the password is checked, so that attempts at the same time count.
         self._limits.failed(visit.address, name)
@@ -142,7 +141,7 @@ class LoginPages:
     ) -> HTTPResponse:
         """The login page; after a failure with its cause. `then`: the page that was asked for, if the request does not name it."""
         then = safe_path(then or _field(request, "next") or visit.arguments.get("next", ""))
-        data = {"name": name, "failure": failure, "next": then, "is_new": self._users.is_empty()}
+        data = {"name": name, "failure": failure, "next": then, "is_new": self._users.has_no_local_user()}
         data["link_file"], data["provider"] = str(self._first_login.path), self._provider
         view, status = View("Log in", "login.html", data), 200 if failure is None else failure.status
         return self._pages.page(request, visit, view, status=status, address=path_of("login", next=then))
@@ -150,10 +149,10 @@ class LoginPages:
     # ---- within
 
     def _check_first(self, token: str) -> None:
-        if not self._users.is_empty() or not self._first_login.is_right(token):
+        if not self._users.has_no_local_user() or not self._first_login.is_right(token):
             raise Refused(
                 "the link is invalid, expired or already used",
-                "If there are no users yet, restart the console: it writes a new link to its log.",
+                "If there is no local user yet, restart the console: it writes a new link to its log.",
             )
 
     def _first_form(
