@@ -16,6 +16,7 @@ with 1 if that is not so or a ratio misses its goal.
 
 The load generator (bench/reference/load) is light; it shares the machine's cores with the server, as does the Java client, which
 is most of what that row measures. CPU is user and system time of all processes of the server.
+The machine's memory is full of cached pages while servers are measured (bench/full_memory.py).
 """
 
 import argparse
@@ -35,6 +36,7 @@ from typing import Any, Final
 
 import click
 import psutil
+from full_memory import FullMemory  # type: ignore[import-not-found]
 from loads import (  # type: ignore[import-not-found]  # bench/ is not a package
     ACCOUNT,
     CLEAN_START,
@@ -96,16 +98,19 @@ def main() -> None:
     names = [options.only] if options.only else list(SERVERS)
     rounds: dict[str, list[Round]] = {name: [] for name in names}
     steps = options.rounds * len(names) * (len(loads) + 3 * (fill > 0))
-    with click.progressbar(
-        length=steps, label="bench", file=sys.stderr, show_pos=True, item_show_func=lambda item: item
-    ) as bar:
+    with (
+        FullMemory() as memory,
+        click.progressbar(
+            length=steps, label="bench", file=sys.stderr, show_pos=True, item_show_func=lambda item: item
+        ) as bar,
+    ):
         for number in range(options.rounds):
             for name in names:
 
                 def done(what: str, where: str = f"round {number + 1}, {TITLES[name]}") -> None:
                     bar.update(1, f"{where}: {what}")
 
-                rounds[name].append(measure(name, loads, options.seconds, fill, options.folder, done))
+                rounds[name].append(measure(name, loads, options.seconds, fill, options.folder, memory, done))
     report = Report(rounds, loads, options.seconds)
     section = "\n".join(report.lines)
     print(section)
@@ -116,15 +121,18 @@ def main() -> None:
         sys.exit(1)
 
 
-def measure(name: str, loads: dict[str, Load], seconds: float, fill: int, folder: Path | None, done: Done) -> Round:
+def measure(
+    name: str, loads: dict[str, Load], seconds: float, fill: int, folder: Path | None, memory: FullMemory, done: Done
+) -> Round:
     """Measures one server, each time from its start on an empty store: by default, with SYNC_FLUSH, with access control, filled."""
     measured = Round()
     for kind in ((False, False), (True, False), (False, True)):
         chosen = {key: load for key, load in loads.items() if (load.is_durable, load.is_signed) == kind}
         if chosen:
             with work_folder(name, folder) as work:
-                measure_server(name, chosen, seconds, work, measured, done)
+                measure_server(name, chosen, seconds, work, measured, memory, done)
     if fill:
+        memory.fill()
         with work_folder(name, folder) as work:
             measure_restarts(name, fill, work, measured, done)
     return measured
@@ -140,7 +148,9 @@ def work_folder(name: str, folder: Path | None) -> Any:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def measure_server(name: str, loads: dict[str, Load], seconds: float, work: Path, measured: Round, done: Done) -> None:
+def measure_server(
+    name: str, loads: dict[str, Load], seconds: float, work: Path, measured: Round, memory: FullMemory, done: Done
+) -> None:
     """Starts one server in the folder `work`, with access control or SYNC_FLUSH if the loads need it, and runs the loads."""
     data, ports = work / "data", free_ports()
     is_signed = any(load.is_signed for load in loads.values())
@@ -150,12 +160,14 @@ def measure_server(name: str, loads: dict[str, Load], seconds: float, work: Path
         (data / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
     settings = {"aclEnable": "true"} if is_signed else {"flushDiskType": "SYNC_FLUSH"} if is_durable else {}
     more = (f"--home={data}",) if is_signed and name == REFERENCE else ()
+    memory.fill()
     first = None if is_signed or is_durable else FirstMessage(ports)
     ran = []
     with SERVERS[name](data, ports=ports, settings=settings, more=more) as server:
         if first is not None:
             measured.single[START] = first.wait()
         for key, load in loads.items():
+            memory.fill()
             run = with_java if load.mode == "java" else with_generator
             measured.cells[key] = figures = run(server, load, seconds, work)
             ran.append(figures)
