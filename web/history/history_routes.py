@@ -15,7 +15,8 @@ import msgspec
 from sanic import HTTPResponse, Request
 
 from web.errors import Invalid
-from web.history.history_file import MOST_NAMES_READ, HistoryFile
+from web.history.history_file import HistoryFile
+from web.history.requested_series import requested_series
 from web.history.tiers import TIERS
 from web.routes import Access, Raw, Visit
 
@@ -37,13 +38,7 @@ class HistoryRoutes:
         ]
 
     async def _chart(self, _request: Request, visit: Visit) -> HTTPResponse:
-        names = [name for name in visit.arguments.get("series", "").split(",") if name]
-        if not 0 < len(names) <= MOST_NAMES_READ:
-            raise Invalid(
-                "series: expected 1 to {most} names separated by commas, got {count}",
-                most=MOST_NAMES_READ,
-                count=len(names),
-            )
+        names = requested_series(visit)
         text = visit.arguments.get("seconds", str(TIERS[0].span_s))
         if not (text.isascii() and text.isdecimal() and 0 < len(text) < 9 and 0 < int(text) <= MOST_SECONDS):
             raise Invalid(

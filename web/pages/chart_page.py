@@ -8,8 +8,8 @@ import msgspec
 
 from web.errors import Invalid
 from web.history.disk_outlook import ReadChart
-from web.history.history_file import MOST_NAMES_READ
-from web.pages.charts import BYTES, DURATION, NUMBER, RANGE_ARGUMENT, RATE, SHARE, Chart, Line, charts_of
+from web.history.requested_series import requested_series
+from web.pages.charts import BYTES, DURATION, NUMBER, RANGE_ARGUMENT, RATE, SHARE, STORE_LATENCY, Chart, Line, charts_of
 from web.paths import path_of
 from web.routes import Query, Route, View, Visit
 from web.tables.table import Column, Kind, Table
@@ -29,7 +29,7 @@ _TITLES: Final = {
     "time": "Time lag",
     "dead": "Dead letters",
     "disk": "Disk used",
-    "p99": "99th percentile of store latency",
+    "p99": STORE_LATENCY,
     "behind": "Bytes that slaves have not copied",
 }
 """By what a series counts: the part of its name between the first dot and the slash."""
@@ -78,13 +78,7 @@ class ChartPages:
 
     async def show(self, visit: Visit) -> View:
         """The series that the address names, separated by commas."""
-        names = [name for name in visit.arguments.get("series", "").split(",") if name]
-        if not 0 < len(names) <= MOST_NAMES_READ:
-            raise Invalid(
-                "series: expected 1 to {most} names separated by commas, got {count}",
-                most=MOST_NAMES_READ,
-                count=len(names),
-            )
+        names = requested_series(visit)
         unit = visit.arguments.get("unit", NUMBER)
         if unit not in _KINDS:
             raise Invalid("unit={unit} is not one of {choices}", unit=repr(unit[:80]), choices=", ".join(_KINDS))

@@ -14,6 +14,7 @@ from web.routes import Visit
 RANGES: Final = {"1h": 3_600, "6h": 21_600, "1d": 86_400, "7d": 604_800, "30d": 2_592_000}
 """Names in addresses, and seconds."""
 MOST_LINES: Final = 6  # limit: colours that can be told apart
+STORE_LATENCY: Final = "Store latency, 99th percentile"
 
 RATE, NUMBER, BYTES, DURATION, SHARE = "rate", "number", "bytes", "duration", "share"
 """Units: how the browser shows values. A share is 0 to 1, a duration is in ms."""

@@ -14,7 +14,19 @@ from web.alerts.evaluator import AlertEvent
 from web.cluster.cluster import Cluster
 from web.cluster.protection import is_system_group
 from web.pages.alerts.alert_rows import FIRING_COLUMNS, FiringRow, firing_row
-from web.pages.charts import DURATION, MOST_LINES, NUMBER, RANGE_ARGUMENT, RATE, SHARE, Chart, Charts, Line, charts_of
+from web.pages.charts import (
+    DURATION,
+    MOST_LINES,
+    NUMBER,
+    RANGE_ARGUMENT,
+    RATE,
+    SHARE,
+    STORE_LATENCY,
+    Chart,
+    Charts,
+    Line,
+    charts_of,
+)
 from web.pages.cluster.cluster_reads import ClusterReads, permission_of, writes_of
 from web.pages.disks import Disks, weekend_answer
 from web.paths import path_of
@@ -262,7 +274,7 @@ def _charts(visit: Visit, brokers: Sequence[str]) -> Charts:
         Chart("Messages that groups have not consumed", NUMBER, (Line("cluster.lag", "All groups"),)),
         Chart("Disk used", SHARE, tuple(Line(f"broker.disk/{name}", name, is_name=True) for name in shown)),
         Chart(
-            "Store latency, 99th percentile",
+            STORE_LATENCY,
             DURATION,
             tuple(Line(f"broker.p99/{name}", name, is_name=True) for name in shown),
         ),

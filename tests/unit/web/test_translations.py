@@ -70,6 +70,24 @@ def texts_of_failures() -> Iterator[str]:
                             yield from named.get(part.id, [])
 
 
+TABLES = {
+    "CHECK", "FAILED_LOGINS", "LOGS_IN_ELSEWHERE", "STORE_LATENCY", "WHAT_WORDS", "WRONG_PASSWORDS",
+    "_LABELS", "_MEASURES", "_ROLE_OF_PROVIDER", "_TITLES",
+}  # fmt: skip
+"""Constants with texts, which are passed on."""
+
+
+def texts_of_tables() -> Iterator[str]:
+    """Texts of the constants above, each of which there is."""
+    missing = set(TABLES)
+    for path in WEB.rglob("*.py"):
+        named = named_texts(ast.parse(path.read_text(encoding="utf-8")))
+        for name in TABLES & named.keys():
+            missing.discard(name)
+            yield from named[name]
+    assert missing == set()
+
+
 OPTIONS = ("headrace/model/server_options.py", "broker/config.py", "store/config.py", "nameserver/config.py")
 
 
@@ -82,7 +100,7 @@ def texts_of_options() -> Iterator[str]:
 
 
 def test_every_text_has_its_chinese() -> None:
-    found = (*texts_of_templates(), *texts_of_pages(), *texts_of_failures(), *texts_of_options())
+    found = (*texts_of_templates(), *texts_of_pages(), *texts_of_failures(), *texts_of_tables(), *texts_of_options())
     texts = {text for text in found if text}
     assert sorted(texts - set(catalogue("zh"))) == []
 
