@@ -53,6 +53,19 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """What could not be read, as a text that is translated. Texts of others, such as of brokers, are shown as they are."""
+
+    key: str
+    """English, a key of the translations, with `values` for its `{names}`."""
+    values: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        """In English."""
+        return self.key.format(**self.values)
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """What a page shows: a template, its data, and its tables. The API answers data and tables."""
 
@@ -64,7 +77,7 @@ class View:
     tables: Sequence[Table[Any]] = ()
     subject: str = ""
     """What the page is about, such as the name of a topic: shown after the title, never translated."""
-    problems: Sequence[str] = ()
+    problems: Sequence[str | Problem] = ()
     """What could not be read, and why; the rest is shown. If nothing can be read, raise QueryFailed or let HeadraceError pass."""
 
 

@@ -30,7 +30,7 @@ from web.pages.charts import (
 from web.pages.cluster.cluster_reads import ClusterReads, permission_of, writes_of
 from web.pages.disks import Disks, weekend_answer
 from web.paths import path_of
-from web.routes import Query, Route, View, Visit
+from web.routes import Problem, Query, Route, View, Visit
 from web.sampling.own_appliance import OwnAppliance
 from web.sampling.sample import BrokerSample
 from web.sampling.sampler import Sampler
@@ -182,7 +182,7 @@ class OverviewPages:
 
     async def show(self, visit: Visit) -> View:
         """The state now. What cannot be read is a problem at the top of the page; the rest is shown."""
-        problems: list[str] = []
+        problems: list[str | Problem] = []
         tables: list[Table[Any]] = []
         info = ClusterInfo()
         try:
@@ -190,7 +190,7 @@ class OverviewPages:
         except Exception as error:
             if not self._own.exists:
                 raise
-            problems.append(f"brokers: {error}")
+            problems.append(Problem("brokers: {error}", {"error": error}))
         clusters = {broker: name for name, brokers in info.cluster_addr_table.items() for broker in brokers}
         brokers = [
             BrokerRow(name, broker_id, address, clusters.get(name, ""))
@@ -220,7 +220,7 @@ class OverviewPages:
             tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty=empty))
         return View("Dashboard", "overview.html", data, tables, problems=problems)
 
-    async def _sampled(self, problems: list[str]) -> tuple[Table[AttentionRow], Table[Any]]:
+    async def _sampled(self, problems: list[str | Problem]) -> tuple[Table[AttentionRow], Table[Any]]:
         """Groups that need attention, and disks. Adds to `problems` what could not be read."""
         try:
             async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
@@ -228,7 +228,8 @@ class OverviewPages:
                 problems += [f"{broker.key}: {broker.problem}" for broker in sample.brokers if broker.problem]
                 return _attention_table(sample.brokers), await self._disks.table(sample.brokers)
         except TimeoutError:
-            problems.append(f"disks: the brokers did not answer within {_SAMPLE_TIMEOUT_S:g} s")
+            values = {"seconds": f"{_SAMPLE_TIMEOUT_S:g}"}
+            problems.append(Problem("disks: the brokers did not answer within {seconds} s", values))
             return _attention_table(()), await self._disks.table(())
 
     async def _stopped(self, brokers: Sequence[BrokerRow]) -> list[StoppedBroker]:

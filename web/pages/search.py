@@ -23,12 +23,13 @@ from web.pages.messages.message_reads import MOST_BY_KEY, MessageReads
 from web.pages.messages.message_row import row_of
 from web.pages.messages.message_search import message_path
 from web.paths import path_of
-from web.routes import Query, Route, View, Visit
+from web.routes import Problem, Query, Route, View, Visit
 from web.sampling.sample import Member
 from web.sampling.sampler import Sampler
 from web.tables.table import Choice, Column, Kind, Table
 
 _MOST_TEXT: Final = 255
+_LATE: Final = Problem("messages: not all topics could be searched in time; enter the topic on the Message page", {})
 _MOST_TOPICS: Final = 200  # limit: requests of one search for a key
 _SAMPLE_AGE_S: Final = 60.0
 _SAMPLE_TIMEOUT_S: Final = 4.0  # limit: half of the page's deadline
@@ -101,7 +102,7 @@ class SearchPages:
         data: dict[str, Any] = {"q": text, "are_keys_searched": False}
         if not text:
             return View("Search", "search.html", data)
-        problems: list[str] = []
+        problems: list[str | Problem] = []
         names, (settings, unread), members, message = await asyncio.gather(
             self._topics.names(), self._groups.settings(), self._members(problems), self._by_id(text, problems)
         )
@@ -122,17 +123,22 @@ class SearchPages:
         )
         return View("Search", "search.html", data, [table], text, problems)
 
-    async def _members(self, problems: list[str]) -> list[Member]:
+    async def _members(self, problems: list[str | Problem]) -> list[Member]:
         try:
             async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
                 sample = await self._sampler.latest(_SAMPLE_AGE_S)
         except TimeoutError:
-            problems.append(f"clients: the brokers did not answer within {_SAMPLE_TIMEOUT_S:g} s")
+            values = {"seconds": f"{_SAMPLE_TIMEOUT_S:g}"}
+            problems.append(Problem("clients: the brokers did not answer within {seconds} s", values))
             return []
-        problems += [f"clients of {broker.key}: {broker.problem}" for broker in sample.brokers if broker.problem]
+        problems += [
+            Problem("clients of {broker}: {error}", {"broker": broker.key, "error": broker.problem})
+            for broker in sample.brokers
+            if broker.problem
+        ]
         return sorted({member for broker in sample.brokers for member in broker.members})
 
-    async def _by_id(self, text: str, problems: list[str]) -> list[Hit]:
+    async def _by_id(self, text: str, problems: list[str | Problem]) -> list[Hit]:
         if not _MESSAGE_ID.fullmatch(text):
             return []
         try:
@@ -141,19 +147,23 @@ class SearchPages:
         except NotFound:
             return []
         except (QueryFailed, HeadraceError) as error:
-            problems.append(f"messages: {error}")
+            problems.append(Problem("messages: {error}", {"error": error}))
             return []
         except TimeoutError:
-            problems.append("messages: not all topics could be searched in time; enter the topic on the Message page")
+            problems.append(_LATE)
             return []
 
-    async def _by_key(self, key: str, names: Sequence[str], problems: list[str]) -> list[Hit]:
+    async def _by_key(self, key: str, names: Sequence[str], problems: list[str | Problem]) -> list[Hit]:
         """Messages with the key, the newest first."""
         normal = [name for name in names if topic_kind(name) == NORMAL]
         searched = normal[:_MOST_TOPICS]
         if len(searched) < len(normal):
+            values = {"searched": len(searched), "all": len(normal)}
             problems.append(
-                f"messages: the key was searched in {len(searched)} of {len(normal)} topics; enter the topic on the Message page"
+                Problem(
+                    "messages: the key was searched in {searched} of {all} topics; enter the topic on the Message page",
+                    values,
+                )
             )
 
         async def of(topic: str) -> list[MessageExt]:
@@ -165,11 +175,16 @@ class SearchPages:
             async with asyncio.timeout(_KEYS_TIMEOUT_S):
                 answers = await self._cluster.map(of, searched)
         except TimeoutError:
-            problems.append("messages: not all topics could be searched in time; enter the topic on the Message page")
+            problems.append(_LATE)
             return []
         failed = [one for one in answers if isinstance(one, Exception) and not isinstance(one, RouteNotFound)]
         if failed:
-            problems.append(f"messages: {len(failed)} of {len(searched)} topics could not be searched: {failed[0]}")
+            problems.append(
+                Problem(
+                    "messages: {failed} of {all} topics could not be searched: {error}",
+                    {"failed": len(failed), "all": len(searched), "error": failed[0]},
+                )
+            )
         found = [message for answer in answers if not isinstance(answer, Exception) for message in answer]
         return [_message(one) for one in sorted(found, key=lambda one: -one.store_timestamp)]
 

@@ -134,7 +134,7 @@ class Dispatcher:
                 name: {"rows": table.rows, "total": table.total, "page": table.page, "size": table.selection.size}
                 for name, table in tables.items()
             }
-            return _json({**view.data, **rows, "problems": view.problems})
+            return _json({**view.data, **rows, "problems": [str(problem) for problem in view.problems]})
 
         return answer
 
@@ -252,7 +252,7 @@ async def _read(query: Query, visit: Visit) -> tuple[View, dict[str, TableView[A
         selected = [table.select(visit.arguments, _prefix(view, table.name)) for table in view.tables]
         tables = await asyncio.gather(*(one.fill() for one in selected))
     in_rows = (getattr(row, "problem", "") for one in tables for row in one.rows)
-    if is_refusal((*view.problems, *in_rows)):
+    if is_refusal((*map(str, view.problems), *in_rows)):
         view = dataclasses.replace(view, problems=[*view.problems, REFUSAL_ADVICE])
     return view, {one.table.name: one for one in tables}
 

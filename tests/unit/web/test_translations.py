@@ -9,12 +9,16 @@ from string import Formatter
 import pytest
 
 from web.errors import NotFound
+from web.routes import Problem
+from web.serving.html import Templates
 from web.translations import catalogue, choose_language, translator
 
 WEB = Path(__file__).resolve().parents[3] / "web"
 TEXTS: dict[str, Callable[[ast.Call], list[ast.expr]]] = {
     "Column": lambda call: call.args[1:2],
     "View": lambda call: call.args[:1],
+    "Problem": lambda call: call.args[:1],
+    "_problem": lambda call: call.args[:1],
     "Outcome": lambda call: call.args[:1],
     "Chart": lambda call: call.args[:1],
     "Line": lambda call: [] if any(word.arg == "is_name" for word in call.keywords) else call.args[1:2],
@@ -117,6 +121,16 @@ def test_failure_is_translated_with_its_values() -> None:
     assert (str(failure), failure.advice) == ("the topic Orders{0} does not exist", "Type Orders{0} to delete it.")
     assert translator("zh")(failure.cause_key, **failure.values) == "主题 Orders{0} 不存在"
     assert str(NotFound("a text {with} braces")) == "a text {with} braces"
+
+
+def test_problem_of_a_page_is_translated_with_its_values() -> None:
+    environment = Templates("")._environment
+    source = '{% from "macros.html" import problems with context %}{{ problems(list) }}'
+    late = Problem("disks: the brokers did not answer within {seconds} s", {"seconds": "4"})
+    shown = environment.from_string(source).render(t=translator("zh"), list=[late, "broker-a {x}: <down>"])
+    assert "磁盘：Broker 未在 4 秒内应答" in shown
+    assert "broker-a {x}: &lt;down&gt;" in shown
+    assert str(late) == "disks: the brokers did not answer within 4 s"
 
 
 def test_text_without_a_translation_stays_english() -> None:

@@ -16,7 +16,7 @@ from web.pages.messages.copies import copy_for_group, copy_for_topic, original_t
 from web.pages.messages.message_reads import MessageReads
 from web.pages.messages.message_search import message_path
 from web.paths import path_of
-from web.routes import Outcome, View, Visit
+from web.routes import Outcome, Problem, View, Visit
 from web.tables.table import Column, Kind, Table
 
 PASSED, WAITING, NO_OFFSET = "offset is beyond it", "not consumed yet", "no offset"
@@ -145,7 +145,7 @@ class MessagePage:
             )
         return min(one.client_id or "" for one in members.connection_set)
 
-    async def _track(self, message: MessageExt) -> tuple[list[TrackRow], list[str]]:
+    async def _track(self, message: MessageExt) -> tuple[list[TrackRow], list[str | Problem]]:
         cluster, topic = self._reads.cluster, message.topic
         try:
             groups = await cluster.read(("topic groups", topic), lambda admin: admin.topic_groups(topic))
@@ -158,7 +158,12 @@ class MessagePage:
         names = [name for name, data in info.broker_addr_table.items() if stored_at in data.broker_addrs.values()]
         queue = next((one for one in queues if one.broker_name in names and one.queue_id == message.queue_id), None)
         if queue is None:
-            return [], [f"no broker of this cluster has the address {stored_at}, at which the message is stored"]
+            return [], [
+                Problem(
+                    "no broker of this cluster has the address {address}, at which the message is stored",
+                    {"address": stored_at},
+                )
+            ]
         answers = await cluster.map(lambda group: self._state(group, queue, message, topics), groups)
         return [
             TrackRow(group, None, None, str(answer)) if isinstance(answer, Exception) else answer

@@ -6,7 +6,7 @@ check ended, in a bounded number of requests for each queue of the half topic.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from headrace import MessageExt, MessageQueue
 from headrace.model import properties as property_names
@@ -17,6 +17,7 @@ from web.cluster.topic_reader import TopicReader
 from web.pages.cluster.cluster_reads import ClusterReads
 from web.pages.messages.message_row import MessageRow, row_of
 from web.pages.waiting.waiting_message import whole
+from web.routes import Problem
 
 _AT_ONCE: Final = 32
 _MOST_HALVES: Final = 640  # limit: half messages of a queue that a page looks at
@@ -72,7 +73,7 @@ class Halves:
     """What was found, and what could not be read."""
 
     halves: Sequence[Half]
-    problems: Sequence[str]
+    problems: Sequence[str | Problem]
 
 
 class HalfReads:
@@ -94,15 +95,14 @@ class HalfReads:
         )
         masters = await self._topics.masters()
         found: list[Half] = []
-        problems: list[str] = []
+        problems: list[str | Problem] = []
         answers = await self._cluster.map(lambda queue: self._of_queue(queue, masters), queues)
         for queue, answer in zip(queues, answers, strict=True):
-            where = f"{queue.broker_name} (queue {queue.queue_id} of {TRANSACTION_HALF_TOPIC})"
             if isinstance(answer, Exception):
-                problems.append(f"{where}: {answer}")
+                problems.append(_problem("{broker} (queue {queue} of {topic}): {error}", queue, error=answer))
                 continue
             found += answer.halves
-            problems += [f"{where}: {problem}" for problem in answer.problems]
+            problems += answer.problems
         return Halves(found, problems)
 
     async def _of_queue(self, queue: MessageQueue, masters: dict[str, str]) -> Halves:
@@ -112,11 +112,23 @@ class HalfReads:
             return Halves((), ())
         named, all_ops = await self._named(queue, halves[0].offset_id)
         rows = unresolved(halves, named)
-        problems = []
+        problems: list[Problem] = []
         if not all_halves:
-            problems.append(f"only the oldest {len(halves)} half messages were read; later ones may wait too")
+            problems.append(
+                _problem(
+                    "{broker} (queue {queue} of {topic}): only the oldest {count} half messages were read; later ones may wait too",
+                    queue,
+                    count=len(halves),
+                )
+            )
         if rows and not all_ops:
-            problems.append(f"only {_MOST_OPS} op messages were read; some of the half messages may be resolved")
+            problems.append(
+                _problem(
+                    "{broker} (queue {queue} of {topic}): only {count} op messages were read; some of the half messages may be resolved",
+                    queue,
+                    count=_MOST_OPS,
+                )
+            )
         address = masters.get(queue.broker_name)
         if address is None:
             return Halves([Half(row, queue.broker_name, CheckRules(), None) for row in rows], problems)
@@ -204,6 +216,10 @@ def unresolved(halves: Sequence[MessageRow], named: set[int]) -> list[MessageRow
         and row.queue_offset not in named
         and whole(row.properties.get(property_names.TRANSACTION_PREPARED_QUEUE_OFFSET)) not in named
     ]
+
+
+def _problem(text: str, queue: MessageQueue, **values: Any) -> Problem:
+    return Problem(text, {"broker": queue.broker_name, "queue": queue.queue_id, "topic": queue.topic, **values})
 
 
 def _is_connected(row: MessageRow, connected: ProducerTableInfo | None) -> bool | None:
