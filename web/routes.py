@@ -6,7 +6,7 @@ token before it, and writes the audit log after it, whatever the outcome. `Raw` 
 """
 
 import enum
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -127,6 +127,8 @@ class Change(Generic[F]):
     access: Access = Access.OPERATOR
     subject: Callable[[Visit, F], str] | None = None
     """What is changed, for the audit log: the topic, the group."""
+    secrets: Callable[[Mapping[str, Sequence[str]]], Collection[str]] = lambda _: ()
+    """The names of the fields, among those sent, that are not shown again when the form was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,11 @@ class Raw:
     run: Callable[[Request, Visit], Awaitable[HTTPResponse | None]]
     access: Access
     methods: tuple[str, ...] = ("GET",)
+
+
+def secret(*names: str) -> Callable[[Mapping[str, Sequence[str]]], Collection[str]]:
+    """For `Change.secrets`: these fields."""
+    return lambda _: names
 
 
 Route: TypeAlias = Query | Change[Any] | Raw

@@ -1,31 +1,15 @@
 """Every page of the console by the rules of axe-core: screen readers, keyboard, contrast; light and dark."""
 
-import asyncio
-import html
-import re
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from headrace import Reject
-from headrace.client.consuming.received_message import ReceivedMessage
-from headrace.client.settings import ClientConfig
-from headrace.sync import Admin, Message, Producer, PushConsumer
 from support.accessibility import findings
-from support.appliance import Appliance
-from support.console import PASSWORD, Browser, first_administrator, is_up
-from support.servers import free_port, wait_until
-from web.application import ConsoleSettings, make_console
-from web.config import ConsoleConfig
-from web.routes import Query
+from support.console import PASSWORD
+from support.console_world import World, console_world
 
 pytestmark = pytest.mark.slow
-QUICK = {"mappedFileSizeCommitLog": "1048576", "maxMessageSize": "65536", "flushCommitLogThoroughInterval": "200"}
-WAIT_S = 60
 PARTS = 4
 REACHED = {
     "/cluster/brokers/<address:str>", "/cluster/name-servers/<address:str>", "/cluster/writes/<broker:str>", "/topics/<topic:str>",
@@ -37,75 +21,10 @@ REACHED = {
 """Pages about one thing, which are reached by links: all that the test's appliance has."""
 
 
-@dataclass
-class World:
-    """An appliance with one of everything, and an administrator."""
-
-    appliance: Appliance
-    port: int
-    admin: Browser
-    pages: dict[str, str] = field(default_factory=dict)
-    """A path of each declared page: those without parameters, and what links lead to."""
-
-    def crawl(self, routes: list[str], first: list[str]) -> None:
-        """Follows links until each page that can be reached has a path."""
-        shapes = {route: re.compile(re.sub(r"<\w+:\w+>", "[^/]+", route)) for route in routes}
-        waiting = [*first, *(route for route in routes if "<" not in route)]
-        deadline_s = time.monotonic() + WAIT_S
-        while waiting:
-            path = waiting.pop(0)
-            shape = next((route for route in routes if shapes[route].fullmatch(path.partition("?")[0])), None)
-            if shape is None or shape in self.pages:
-                continue
-            answer = self.admin.get(path)
-            if answer.status in {502, 504}:  # a busy machine
-                assert time.monotonic() < deadline_s, (path, answer.cause)
-                waiting.append(path)
-            elif answer.status == 200:
-                self.pages[shape] = path
-                waiting += map(html.unescape, re.findall(r'href="(/[^"]*)"', answer.text))
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    port = free_port()
-    data = tmp_path_factory.mktemp("accessibility") / "data"
-
-    def handle(message: ReceivedMessage) -> None:
-        if message.body == b"0":
-            raise Reject("of no use")
-
-    with Appliance(data, settings=QUICK, console_port=port) as appliance:
-        wait_until(lambda: is_up(port), WAIT_S, "console")
-        world = World(appliance, port, first_administrator(data / "console", port))
-        with Admin(appliance.name_server) as sdk:
-            sdk.create_topic("Orders", 2)
-        consumer = PushConsumer("billing", appliance.name_server)
-        consumer.subscribe("Orders", handler=handle)
-        with Producer("shop", appliance.name_server) as producer, consumer:
-            for number in range(3):
-                producer.send(Message("Orders", str(number), "tag", f"order-{number}"))
-            fill(world)
-            routes = declared(tmp_path_factory.mktemp("declared"))
-            wait_until(lambda: world.admin.read("/dead-letters/billing")["count"] == 1, WAIT_S, "the dead letter")
-            ranges = world.admin.read("/dead-letters/billing")["ranges"]
-            form = {"range": ranges[0], "to": "group", "rate": "50"}
-            assert world.admin.send("/dead-letters/billing/resend-all", form).status == 303
-            world.crawl(routes, ["/dead-letters/billing/progress"])
-            yield world
-
-
-def fill(world: World) -> None:
-    """What is made in the console itself."""
-    for path, form in (
-        ("/users", {"user": "olga", "password": PASSWORD, "role": "operator"}),
-        ("/tokens", {"name": "program", "role": "viewer", "days": "1"}),
-        ("/alerts/webhooks", {"name": "hook", "url": "http://127.0.0.1:9/"}),
-        ("/alerts/rules", {"name": "late", "what": "lag-time", "threshold": "60", "channels": "log"}),
-        ("/exports", {"target": "orders"}),
-    ):
-        page = world.admin.send(path, form)
-        assert page.status == 303, (path, page.cause)
+    with console_world(tmp_path_factory.mktemp("accessibility")) as world:
+        yield world
 
 
 CUT = """() => {
@@ -119,17 +38,6 @@ CUT = """() => {
     return found;
 }"""
 """What is cut, with nothing that shows it: a large screen may scroll tables, whose edges then have a shadow."""
-
-
-def declared(folder: Path) -> list[str]:
-    """The paths of all pages, as routes."""
-
-    async def build() -> list[str]:
-        console = make_console(ConsoleSettings(ConsoleConfig(), ClientConfig("127.0.0.1:1"), folder))
-        console.close()
-        return [route.path for route in console.routes if isinstance(route, Query)]
-
-    return asyncio.run(build())
 
 
 def log_in(page: Page, port: int) -> None:

@@ -16,6 +16,7 @@ from headrace.client.settings import ClientConfig
 from headrace.sync import Admin
 from support.appliance import Appliance
 from support.console import PASSWORD, Browser, first_administrator, is_up
+from support.html_forms import forms_of
 from support.servers import free_port, wait_until
 
 pytestmark = pytest.mark.slow
@@ -192,3 +193,28 @@ def test_global_white_addresses_are_replaced(appliance: Appliance, admin: Browse
         sdk.update_global_white_addresses(["10.9.9.9"], broker=appliance.broker)
     wait_until(lambda: rows(admin, "/acl", "brokers")[0]["white_addresses"] == ["10.9.9.9"], 10, "the SDK's change")
     assert rows(admin, "/acl", "brokers")[0]["version"] == version + 1
+
+
+def test_refused_account_is_shown_again_without_its_secret_key(admin: Browser) -> None:
+    page = "/acl/new?access_key=refused1&default_topic=DENY&topics=Orders%3DPUB"
+    asked = forms_of(admin.get(page).text)
+    [form] = [one for one in asked if one.action == "/acl/accounts"]
+    refused = admin.send("/acl/accounts", {**form.hidden, "secret_key": "Typed1!\t", "broker": "no-such-broker"}, page)
+    assert refused.status >= 400
+    [again] = [one for one in forms_of(refused.text) if one.action == "/acl/accounts"]
+    assert (again.hidden, again.failure.strip() != "", "Typed1!" in refused.text) == (form.hidden, True, False)
+    invalid = admin.get(f"{page}&groups=billing%3DEVERYTHING&white_address=1.2.3.4")
+    [form] = [one for one in forms_of(invalid.text) if one.action == "/acl/new" and one.style == "fields"]
+    values = dict(form.values)
+    assert invalid.status == 400
+    assert (values["access_key"], values["groups"], values["white_address"]) == (
+        "refused1",
+        "billing=EVERYTHING",
+        "1.2.3.4",
+    )
+    assert form.failure.strip()
+    page = "/acl/accounts/administrator"
+    [form] = [one for one in forms_of(admin.get(page).text) if one.action == f"{page}/delete"]
+    refused = admin.send(f"{page}/delete", {**form.hidden, "confirm": "administrat"}, page)
+    [form] = [one for one in forms_of(refused.text) if one.action == f"{page}/delete"]
+    assert (refused.status, dict(form.values)["confirm"], form.is_folded) == (400, "administrat", False)

@@ -99,10 +99,11 @@ class Browser:
         body: dict[str, Any] = answers[-1].json()
         return body
 
-    def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Page:
-        """The answer to a form, without a token that `form` does not have."""
+    def post(self, path: str, form: Mapping[str, str] | str, headers: Mapping[str, str] | None = None) -> Page:
+        """The answer to a form, without a token that `form`, fields or encoded ones, does not have."""
         types = {"Content-Type": "application/x-www-form-urlencoded"}
-        return self._ask("POST", path, urlencode(form).encode(), {**types, **(headers or {})})
+        body = form if isinstance(form, str) else urlencode(form)
+        return self._ask("POST", path, body.encode(), {**types, **(headers or {})})
 
     def send(self, path: str, form: Mapping[str, str], page: str = "/topics?kind=system") -> Page:
         """The answer to a form as a page of the console sends it."""

@@ -10,7 +10,7 @@ from web.accounts.sessions import Sessions
 from web.accounts.users import LOGS_IN_ELSEWHERE, User, Users
 from web.errors import Invalid, NotFound
 from web.paths import path_of
-from web.routes import Access, Change, Outcome, Query, Route, View, Visit
+from web.routes import Access, Change, Outcome, Query, Route, View, Visit, secret
 from web.tables.table import Column, Kind, Table
 
 _MENU: Final = "Users"
@@ -118,7 +118,16 @@ class UserPages:
             Query("/sessions/<session:str>", self.show_session, "Show a session.", admin, section=_MENU),
             Query("/account", self.show_account, "Show your own account."),
             Query("/audit", self.list_audit, "Show the audit log.", admin, "Audit log", shortcut="a"),
-            Change("/users", AddUserForm, self.add, "user.create", "Add a user.", admin, lambda _, form: form.user),
+            Change(
+                "/users",
+                AddUserForm,
+                self.add,
+                "user.create",
+                "Add a user.",
+                admin,
+                lambda _, form: form.user,
+                secret("password"),
+            ),
             Change("/users/<user:str>/role", RoleForm, self.set_role, "user.role", "Change a user's role.", admin),
             Change(
                 "/users/<user:str>/password",
@@ -127,6 +136,7 @@ class UserPages:
                 "user.password",
                 "Set a password.",
                 admin,
+                secrets=secret("password"),
             ),
             Change("/users/<user:str>/delete", NothingForm, self.delete, "user.delete", "Delete a user.", admin),
             Change(
@@ -140,6 +150,7 @@ class UserPages:
                 "Change your own password.",
                 Access.VIEWER,
                 lambda visit, _: visit.user,
+                secret("current", "password", "again"),
             ),
         ]
 

@@ -2,15 +2,19 @@
 
 For each request: who sends it, whether the route is open to that user, the page's deadline, then the page as HTML, CSV, JSON Lines or JSON.
 A change is also checked for its origin and written to the audit log, whatever its outcome. Errors of a page become an error page with the
-cause and what to do, or its JSON; others are logged and answered without details.
+cause and what to do, or its JSON; others are logged and answered without details. A form that was refused is shown again on its page, with
+what the user entered.
 """
 
 import asyncio
 import dataclasses
 import logging
+import re
 import sqlite3
-from collections.abc import Callable, Coroutine, Sequence
+import typing
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import parse_qs, unquote
 
 import msgspec
 from sanic import HTTPResponse, Request, Sanic
@@ -39,6 +43,7 @@ from web.cluster.refusals import REFUSAL_ADVICE, is_refusal
 from web.errors import Invalid, NotFound, NotLoggedIn, QueryFailed
 from web.paths import API, path_of
 from web.routes import Change, Outcome, Query, Raw, Route, View, Visit
+from web.serving.form_filler import PAGE_FIELD, Entered
 from web.serving.forms import read_fields, read_form
 from web.serving.page_renderer import PageRenderer
 from web.serving.security import HEADERS, HTTPS_HEADERS, check_text
@@ -52,6 +57,7 @@ CHANGE_DEADLINE_S: Final = 30.0
 EXPORT_DEADLINE_S: Final = 120.0
 _TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 _MISSING: Final = 404
+_PART: Final = re.compile(r"<(\w+):\w+>")
 _SERVER_ERRORS: Final = 500
 _NOT_FOUND: Final = (
     RouteNotFound, BrokerNotFound, TopicNotExist, SubscriptionNotExist, SubscriptionGroupNotExist
@@ -83,6 +89,9 @@ class Dispatcher:
         self._on_change = on_change
         self._count = 0
         self._running: set[asyncio.Task[Outcome]] = set()
+        # Those without parts first, as `/alerts/new` before `/alerts/<rule:str>`.
+        queries = sorted((route for route in routes if isinstance(route, Query)), key=lambda one: "<" in one.path)
+        self._shapes = [(query, re.compile(_PART.sub(r"(?P<\1>[^/]+)", query.path))) for query in queries]
         for route in routes:
             match route:
                 case Query():
@@ -120,10 +129,48 @@ class Dispatcher:
             export = visit.arguments.get("format", "")
             if export:
                 return await _export(query, visit, export)
-            view, tables = await _read(query, visit)
+            try:
+                view, tables = await _read(query, visit)
+            except Exception as error:
+                again = await self._search_again(query, request, visit, error)
+                if again is None:
+                    raise
+                return again
             return self._pages.page(request, visit, view, tables, query.menu or query.section)
 
         return answer
+
+    async def _search_again(
+        self, query: Query, request: Request, visit: Visit, error: Exception
+    ) -> HTTPResponse | None:
+        """The page without its arguments, and its form with them; None if the fault is not in them."""
+        failure, status = _explain(error)
+        if status >= _SERVER_ERRORS or not visit.arguments:
+            return None
+        entered = Entered("get", request.path, {name: [value] for name, value in visit.arguments.items()})
+        empty = dataclasses.replace(visit, arguments={})
+        address = request.path.removeprefix(self._base_path)
+        return await self._with_form(query, request, empty, address, entered, failure, status)
+
+    async def _with_form(
+        self,
+        query: Query,
+        request: Request,
+        visit: Visit,
+        address: str,
+        entered: Entered,
+        failure: QueryFailed,
+        status: int,
+    ) -> HTTPResponse | None:
+        """The page with a form that was refused; None if the page cannot be read or does not have the form."""
+        try:
+            require(visit, query.access)
+            view, tables = await _read(query, visit)
+        except Exception as again:  # noqa: BLE001  (the user must see the first cause)
+            logger.info("page of a refused form failed path=%r error=%r", address, str(again))
+            return None
+        here = query.menu or query.section
+        return self._pages.page_with_form(request, visit, view, tables, here, address, entered, failure, status)
 
     def _json(self, query: Query) -> Handler:
         async def answer(request: Request, **path: str) -> HTTPResponse:
@@ -147,7 +194,11 @@ class Dispatcher:
                 require(visit, change.access)  # before anything that a stranger sent is decoded
             sent = read_fields(request)
             csrf = sent.get(CSRF_FIELD, [""])[0]
-            outcome = await self._change(change, request, visit, csrf, sent)
+            self._permit(change, request, visit, csrf)
+            try:
+                outcome = await self._change(change, visit, sent)
+            except Exception as error:  # noqa: BLE001  (shown, and logged there)
+                return await self._refused(change, request, visit, sent, error)
             self._pages.notice(request, outcome)
             return redirect(self._pages.templates.url(outcome.location), status=303)
 
@@ -157,7 +208,8 @@ class Dispatcher:
         async def answer(request: Request, **path: str) -> HTTPResponse:
             visit = self._visitors.visit(request, path)
             given = request.headers.get(CSRF_HEADER) or ""
-            outcome = await self._change(change, request, visit, given, request.body or b"{}")
+            self._permit(change, request, visit, given)
+            outcome = await self._change(change, visit, request.body or b"{}")
             body = {
                 "message": outcome.message.format(**outcome.values),
                 "before": outcome.before,
@@ -167,19 +219,50 @@ class Dispatcher:
 
         return answer
 
-    async def _change(
-        self, change: Change[Any], request: Request, visit: Visit, csrf: str, sent: dict[str, list[str]] | bytes
-    ) -> Outcome:
-        """Carries out a change. What cannot be written to the audit log before it begins is not done."""
+    async def _refused(
+        self, change: Change[Any], request: Request, visit: Visit, sent: dict[str, list[str]], error: Exception
+    ) -> HTTPResponse:
+        """The page of the form, with what was entered; if that page cannot be shown, an error page with it."""
+        failure, status = self._explain_and_log(request, error)
+        secrets = change.secrets(sent)
+        entered = Entered("post", request.path, sent, secrets)
+        address = sent.get(PAGE_FIELD, [""])[0]
+        path, _, arguments = address.partition("?")
+        for query, shape in self._shapes:
+            found = shape.fullmatch(path)
+            if found is not None:
+                parts = {name: unquote(part) for name, part in found.groupdict().items()}
+                given = {name: values[0] for name, values in parse_qs(arguments).items() if name != "format"}
+                there = dataclasses.replace(visit, path=parts, arguments=given)
+                answer = await self._with_form(query, request, there, address, entered, failure, status)
+                if answer is not None:
+                    return answer
+                break
+        shown = typing.get_type_hints(change.form).keys() - secrets
+        texts = {name: "\n".join(values) for name, values in sent.items() if name in shown and any(values)}
+        return self._pages.page(request, visit, _error_page(failure, status, texts), status=status)
+
+    def _permit(self, change: Change[Any], request: Request, visit: Visit, csrf: str) -> None:
+        """Raises NotLoggedIn, Refused unless the user may make the change, and a page of the session or a program sent it."""
         try:
             require(visit, change.access)
             if not visit.token:  # a browser sends no token of its own accord
                 self._visitors.check_csrf(request, csrf)
+        except QueryFailed as error:
+            self._add_refused(change, visit, error)
+            raise
+
+    def _add_refused(self, change: Change[Any], visit: Visit, error: QueryFailed) -> None:
+        if visit.user:
+            subject = " ".join(visit.path.values())
+            self._audit.add_refused(visit.actor, visit.address, change.action, subject, str(error))
+
+    async def _change(self, change: Change[Any], visit: Visit, sent: dict[str, list[str]] | bytes) -> Outcome:
+        """Carries out a change that is permitted. What cannot be written to the audit log before it begins is not done."""
+        try:
             form = read_form(change.form, sent)
         except QueryFailed as error:
-            if visit.user:
-                subject = " ".join(visit.path.values())
-                self._audit.add_refused(visit.actor, visit.address, change.action, subject, str(error))
+            self._add_refused(change, visit, error)
             raise
         subject = change.subject(visit, form) if change.subject is not None else " ".join(visit.path.values())
         entry = self._audit.add(visit.actor, visit.address, change.action, subject, STARTED)
@@ -216,10 +299,14 @@ class Dispatcher:
 
         return answer
 
-    def _failed(self, request: Request, error: Exception) -> HTTPResponse:
+    def _explain_and_log(self, request: Request, error: Exception) -> tuple[QueryFailed, int]:
         failure, status = _explain(error)
         if status == _SERVER_ERRORS:
             logger.error("request failed path=%r", request.path, exc_info=error)
+        return failure, status
+
+    def _failed(self, request: Request, error: Exception) -> HTTPResponse:
+        failure, status = self._explain_and_log(request, error)
         if request.path.startswith(f"{self._base_path}{API}/"):
             return _json({"error": str(failure), "advice": failure.advice}, status)
         if isinstance(error, NotLoggedIn):
@@ -229,7 +316,7 @@ class Dispatcher:
             if "hx-request" in request.headers:
                 return HTTPResponse(status=200, headers={"HX-Redirect": login})
             return redirect(login, status=303)
-        view = View("Not found" if status == _MISSING else "Request failed", "error.html", {"failure": failure})
+        view = _error_page(failure, status)
         try:
             visit = self._visitors.visit(request, {})
         except sqlite3.Error as again:  # the page must name the first cause
@@ -243,6 +330,12 @@ class Dispatcher:
         if self._visitors.is_https(request):
             for name, value in HTTPS_HEADERS.items():
                 response.headers.setdefault(name, value)
+
+
+def _error_page(failure: QueryFailed, status: int, entered: Mapping[str, str] | None = None) -> View:
+    """`entered`: the fields of a form that was refused."""
+    title = "Not found" if status == _MISSING else "Request failed"
+    return View(title, "error.html", {"failure": failure, "entered": entered or {}})
 
 
 async def _read(query: Query, visit: Visit) -> tuple[View, dict[str, TableView[Any]]]:

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from sanic import HTTPResponse, Request
 
+from web.errors import QueryFailed
 from web.routes import Access, Outcome, Query, View, Visit
+from web.serving.form_filler import PAGE_FIELD, Entered, fill
 from web.serving.html import Templates
 from web.serving.visitors import Visitors
 from web.tables.table import TableView
@@ -64,19 +66,49 @@ class PageRenderer:
         address: str = "",
     ) -> HTTPResponse:
         """The page. `here` is the entry of the navigation to which it belongs; `address` shows it again, if the request's does not."""
-        language = choose_language(request.cookies.get("language"), request.headers.get("accept-language", ""))
+        return _html(self._text(request, visit, view, tables or {}, here, address), status)
+
+    def page_with_form(
+        self,
+        request: Request,
+        visit: Visit,
+        view: View,
+        tables: Mapping[str, TableView[Any]],
+        here: str,
+        address: str,
+        entered: Entered,
+        failure: QueryFailed,
+        status: int,
+    ) -> HTTPResponse | None:
+        """The page at `address` with a form that was refused: what was entered, and why it was refused. None if the page does not have the form."""
+        page = self._text(request, visit, view, tables, here, address)
+        why = self.templates.render("refused.html", t=translator(_language(request)), failure=failure)
+        filled = fill(page, entered, why)
+        return None if filled is None else _html(filled, status)
+
+    def _text(
+        self,
+        request: Request,
+        visit: Visit,
+        view: View,
+        tables: Mapping[str, TableView[Any]],
+        here: str,
+        address: str,
+    ) -> str:
+        language = _language(request)
         csrf = self.visitors.csrf(request)
-        path = request.path.removeprefix(self.base_path)
+        path = address.partition("?")[0] or request.path.removeprefix(self.base_path)
         menu = [entry for entry in self.menu if visit.access >= entry.access]
-        body = self.templates.render(
+        return self.templates.render(
             view.template,
             t=translator(language),
             language=language,
             languages=LANGUAGES,
             view=view,
-            tables=tables or {},
+            tables=tables,
             visit=visit,
             csrf=csrf,
+            page_field=PAGE_FIELD,
             notice=self._notices.pop(csrf, None) if visit.user else None,
             menu=menu,
             menu_groups=_grouped(menu),
@@ -88,8 +120,15 @@ class PageRenderer:
             Access=Access,
             htmx_config=_HTMX_CONFIG,
         )
-        headers = {"Cache-Control": "no-store"}
-        return HTTPResponse(body, status=status, content_type="text/html; charset=utf-8", headers=headers)
+
+
+def _language(request: Request) -> str:
+    return choose_language(request.cookies.get("language"), request.headers.get("accept-language", ""))
+
+
+def _html(text: str, status: int) -> HTTPResponse:
+    headers = {"Cache-Control": "no-store"}
+    return HTTPResponse(text, status=status, content_type="text/html; charset=utf-8", headers=headers)
 
 
 def _grouped(menu: Sequence[Query]) -> list[tuple[str, list[Query]]]:

@@ -5,7 +5,7 @@ from web.pages.acl.access_check import CHECK_ARGUMENTS, AccessCheck
 from web.pages.acl.account_page import RULE_ARGUMENTS, AccountForm, AccountPage, DeletionForm
 from web.pages.acl.acl_list import AclList, WhiteForm
 from web.pages.acl.acl_reads import AclReads
-from web.routes import Access, Change, Query, Route
+from web.routes import Access, Change, Query, Route, secret
 
 _MENU = "ACL"
 
@@ -55,6 +55,7 @@ class AclPages:
                 "Create or change an account.",
                 Access.ADMIN,
                 subject=lambda _, form: form.access_key,
+                secrets=secret("secret_key"),
             ),
             Change(
                 f"{account}/delete",

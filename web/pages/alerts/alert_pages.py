@@ -30,7 +30,7 @@ from web.pages.alerts.alert_rows import (
     rule_row,
 )
 from web.paths import path_of
-from web.routes import Access, Change, Outcome, Query, Route, View, Visit
+from web.routes import Access, Change, Outcome, Query, Route, View, Visit, secret
 from web.tables.table import Choice, Table
 
 _MENU: Final = "Alerts"
@@ -112,6 +112,7 @@ class AlertPages:
                 "Add or change a webhook.",
                 admin,
                 name_of,
+                secret("url", "token"),
             ),
             Change(
                 "/alerts/mails",
@@ -121,6 +122,7 @@ class AlertPages:
                 "Add or change a mail channel.",
                 admin,
                 name_of,
+                secret("password"),
             ),
             Change(
                 "/alerts/channels/<channel:str>/delete",

@@ -8,7 +8,7 @@ from web.pages.cluster.broker_page import BrokerPage
 from web.pages.cluster.cluster_list import ClusterList
 from web.pages.cluster.cluster_reads import ClusterReads
 from web.pages.cluster.name_server_page import NameServerPage
-from web.pages.cluster.option_table import OPTION_ARGUMENTS, OptionForm
+from web.pages.cluster.option_table import OPTION_ARGUMENTS, OptionForm, secret_fields
 from web.pages.cluster.replication import ReplicationPage
 from web.pages.cluster.writes import StopForm, Writes
 from web.routes import Access, Change, Query, Route
@@ -63,6 +63,7 @@ class ClusterPages:
                 "broker.configure",
                 "Change an option of a broker.",
                 Access.ADMIN,
+                secrets=secret_fields,
             ),
             Change(
                 name_server,
@@ -71,6 +72,7 @@ class ClusterPages:
                 "name_server.configure",
                 "Change an option of a name server.",
                 Access.ADMIN,
+                secrets=secret_fields,
             ),
             Change(f"{writes}/stop", StopForm, self._writes.stop, "broker.stop_writes", "Stop writes to a broker."),
             Change(f"{writes}/allow", StopForm, self._writes.allow, "broker.allow_writes", "Allow writes again."),

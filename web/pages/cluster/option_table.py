@@ -1,7 +1,7 @@
 """The options of a server as a table, with where each value comes from if the server is the appliance's own; and the form for one of them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -83,6 +83,11 @@ def checked_change(form: OptionForm) -> dict[str, str]:
 def shown_value(key: str, value: str | None) -> str | None:
     """The value as it may be shown and written to the audit log."""
     return _HIDDEN if value and _SECRET.search(key) else value
+
+
+def secret_fields(sent: Mapping[str, Sequence[str]]) -> Collection[str]:
+    """The fields of OptionForm that are not shown again if the form was refused."""
+    return ("value",) if any(_SECRET.search(key) for key in sent.get("key", ())) else ()
 
 
 def is_same(left: str, right: str) -> bool:

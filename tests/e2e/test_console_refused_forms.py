@@ -1,0 +1,123 @@
+"""Every form of the console that is refused is shown again with what was entered, except secrets, and why it was refused."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote, urlencode
+
+import msgspec
+import pytest
+
+from support.console import Browser, Page
+from support.console_world import World, console_world, declared_routes
+from support.html_forms import Field, Form, forms_of
+from web.routes import Change
+
+pytestmark = pytest.mark.slow
+SECRET = "Typed-4711"
+"""Too short for a password."""
+OF_THE_LAYOUT = {"/language", "/logout", "/search"}
+NOT_REACHED = {"/transactions/check-again", "/cluster/writes/<broker:str>/allow", "/exports/<target:str>/stop"}
+"""Their forms are on pages only at times, and have nothing to type in."""
+WITH_ACCESS_CONTROL = {"/acl/accounts", "/acl/accounts/<account:str>/delete"}
+"""In test_console_acl."""
+PREVIEW = "/groups/billing/reset?topic=Orders&to=start"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with console_world(tmp_path_factory.mktemp("refused")) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Change]:  # type: ignore[type-arg]
+    return {one.path: one for one in declared_routes(tmp_path_factory.mktemp("routes")) if isinstance(one, Change)}
+
+
+def shape_of(form: Form, changes: dict[str, Change]) -> str:  # type: ignore[type-arg]
+    """The route to which a form is sent."""
+    return next(path for path in changes if re.fullmatch(re.sub(r"<\w+:\w+>", "[^/]+", path), form.action))
+
+
+def entered(one: Field) -> str:
+    """What the test enters: with what HTML escapes, and refused wherever a name or a number is expected."""
+    match one.kind:
+        case "password":
+            return SECRET
+        case "number":
+            return "-7"
+        case "checkbox":
+            return one.if_chosen
+        case "select":
+            return one.options[-1]
+        case "textarea":
+            return f'\n <b>{one.name}</b> & "é"\nsecond line\''
+        case _:
+            return f"<b>{one.name}</b> & \"é' "
+
+
+def send(browser: Browser, form: Form, values: list[tuple[str, str]]) -> Page:
+    hidden = [(one.name, one.value) for one in form.fields if one.kind == "hidden"]
+    sent = urlencode([(name, value.replace("\n", "\r\n")) for name, value in [*hidden, *values]])
+    if form.method == "get":
+        return browser.get(f"{form.action}?{sent}")
+    return browser.post(form.action, sent, {"Sec-Fetch-Site": "same-origin"})
+
+
+def same_form(page: Page, form: Form) -> Form:
+    """The form in the answer. Its hidden fields are the same, except the page, of which the answer may know more."""
+    [found] = [
+        one
+        for one in forms_of(page.text)
+        if (unquote(one.action), one.style, one.hidden) == (unquote(form.action), form.style, form.hidden)
+    ]
+    return found
+
+
+def test_every_form_comes_back_with_what_was_entered(world: World, changes: dict[str, Change]) -> None:  # type: ignore[type-arg]
+    seen: set[str] = set()
+    [found] = world.admin.read("/messages?by=key&topic=Orders&key=order-1")["messages"]["rows"]
+    message = f"/messages/{found['offset_id']}"
+    for path in [*world.pages.values(), PREVIEW, message]:
+        for form in forms_of(world.admin.get(path).text):
+            if form.method != "post" or form.action in OF_THE_LAYOUT:
+                continue
+            shape = shape_of(form, changes)
+            if shape in seen:
+                continue
+            seen.add(shape)
+            if all(one.kind in {"select", "checkbox"} for one in form.visible):
+                continue  # nothing is typed
+            values = [(one.name, entered(one)) for one in form.visible]
+            answer = send(world.admin, form, values)
+            assert answer.status >= 400, (path, form)
+            again = same_form(answer, form)
+            secrets = set(changes[shape].secrets({}))
+            assert {one.name for one in form.visible if one.kind == "password"} <= secrets, shape
+            assert again.values == [(name, "" if name in secrets else value) for name, value in values], (path, shape)
+            assert again.failure.strip(), (path, shape)
+            assert not again.is_folded, (path, shape)
+            assert SECRET not in answer.text
+    with_fields = {path for path, one in changes.items() if msgspec.structs.fields(one.form)}
+    assert with_fields - seen == NOT_REACHED | WITH_ACCESS_CONTROL
+
+
+def test_every_search_comes_back_with_what_was_entered(world: World) -> None:
+    seen: set[str] = set()
+    refused = 0
+    for path in world.pages.values():
+        for form in forms_of(world.admin.get(path).text):
+            key = f"{form.action} {form.hidden}"
+            if form.method != "get" or form.style != "fields" or key in seen:
+                continue
+            seen.add(key)
+            values = [(one.name, entered(one)) for one in form.visible]
+            answer = send(world.admin, form, values)
+            again = same_form(answer, form)
+            shown = [(name, value.strip()) for name, value in again.values]
+            assert shown == [(name, value.strip()) for name, value in values], (path, answer.status)
+            if answer.status != 200:
+                refused += 1
+                assert again.failure.strip()
+                assert not again.is_folded
+    assert refused >= 3
