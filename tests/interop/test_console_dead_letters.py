@@ -118,6 +118,28 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
     assert browser.send(f"/messages/{rows[0]['offset_id']}/resend", {}).status == 400
 
 
+def test_group_without_members_is_named_and_gets_its_copy_when_one_connects(browser: Browser, server: Server) -> None:
+    group = "paged-dead-later"
+    give_up(server, "PagedDeadLater", group, [b"one"])
+    (row,) = letters(browser, group, 1)
+    warning = f"No member is connected of: {group}."
+    pages = (f"/dead-letters/{group}", f"/messages/{row['offset_id']}")
+    wait_until(lambda: browser.read(pages[0])["without_members"] == [group], 60, "the member to be gone")
+    for page in pages:
+        assert warning in browser.get(page).text
+    done = browser.send(f"{pages[0]}/resend", {"message": row["offset_id"], "to": "group"})
+    assert done.status == 303, done.cause
+
+    async def main() -> None:
+        again = Gathered()
+        async with push(server, group, "PagedDeadLater", again):
+            await again.receive([b"one"])
+            for page in pages:
+                assert warning not in (await asyncio.to_thread(browser.get, page)).text
+
+    asyncio.run(asyncio.wait_for(main(), DEADLINE_S))  # `run` would find the console's own threads
+
+
 def test_group_without_dead_letters_is_not_an_error_and_a_foreign_message_is(browser: Browser, server: Server) -> None:
     give_up(server, "PagedDeadOther", "paged-dead-other", [b"one"])
     (row,) = letters(browser, "paged-dead-other", 1)

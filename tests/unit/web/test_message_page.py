@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from headrace import MessageExt, MessageQueue
+from headrace import ConnectError, MessageExt, MessageQueue
 from headrace.client.settings import ClientConfig
-from headrace.protocol.bodies import ClusterInfo
+from headrace.protocol.bodies import ClusterInfo, Connection, ConsumerConnection
 from headrace.protocol.bodies.route import BrokerData
 from web.cluster.cluster import Cluster
 from web.pages.messages.message_page import MessagePage
@@ -38,6 +38,11 @@ class Answers:
         broker = BrokerData("broker-a", "C", {0: "10.0.0.1:10911"})
         return ClusterInfo({"broker-a": broker}, {"C": ["broker-a"]})
 
+    async def consumer_connection(self, group: str) -> ConsumerConnection:
+        if group == "new":
+            raise ConnectError("cannot connect to 10.0.0.1:10911")
+        return ConsumerConnection([Connection()] if group == "behind" else [])
+
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
         assert queue == QUEUE
         return OFFSETS[group]
@@ -57,3 +62,11 @@ def test_offset_beyond_a_message_is_not_called_consumed_and_dead_letters_are_nam
         "dead": "dead letter",
         "new": "no offset",
     }
+    assert {row.group: row.members for row in view.tables[0].rows} == {
+        "behind": 1,
+        "beyond": 0,
+        "retried": 0,
+        "dead": 0,
+        "new": None,
+    }
+    assert view.data["without_members"] == ["beyond", "dead", "retried"]

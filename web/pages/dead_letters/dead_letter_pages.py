@@ -15,6 +15,7 @@ from web.pages.dead_letters.letter_export import LetterExport
 from web.pages.dead_letters.letter_queues import LetterQueues, parse_ranges
 from web.pages.dead_letters.resend_book import Letter, ResendBook
 from web.pages.dead_letters.resends import Resends, Target
+from web.pages.groups.group_reads import GroupReads
 from web.pages.groups.resets import parse_time
 from web.pages.messages.message_reads import MessageReads
 from web.pages.messages.message_row import MessageRow
@@ -120,6 +121,7 @@ class DeadLetterPages:
         self._topics = TopicReader(cluster)
         self._messages = MessageReads(cluster)
         self._queues = LetterQueues(cluster)
+        self._groups = GroupReads(cluster)
         self._book = book
         self._resends = resends
 
@@ -175,11 +177,13 @@ class DeadLetterPages:
             "count": 0,
             "shown": 0,
             "ranges": [],
+            "without_members": [],
             "next": None,
             "run": self._resends.last(group),
         }
         rows: Sequence[LetterRow] = ()
         if await self._queues.exists(group):
+            data["without_members"] = await self._groups.without_members(group)
             ranges = await self._queues.ranges(group, begin_ms, end_ms)
             page = await self._messages.by_time(
                 dlq_topic(group),

@@ -53,6 +53,15 @@ class GroupReads:
         """The connected members; without connections if there are none."""
         return await self.cluster.read(("members", group), lambda admin: _members(admin.consumer_connection(group)))
 
+    async def member_count(self, group: str) -> int:
+        """How many members are connected."""
+        return len((await self.members(group)).connection_set)
+
+    async def without_members(self, group: str) -> list[str]:
+        """The group, if it has no connected member. Does not raise: what cannot be read is no reason to warn."""
+        [count] = await self.cluster.map(self.member_count, [group])
+        return [group] if count == 0 else []
+
     async def progress(self, group: str) -> ConsumeStats:
         """The offsets of all queues that the group consumes; without queues if it has never consumed."""
         return await self.cluster.read(("progress", group), lambda admin: _progress(admin.consume_stats(group)))

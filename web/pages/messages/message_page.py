@@ -1,6 +1,6 @@
 """One message: body, properties, where it is stored, and what is known of each group: an offset beyond it does not mean that it was consumed."""
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -31,6 +31,8 @@ class TrackRow(msgspec.Struct, frozen=True):
     offset: int | None
     """The group's offset of the message's queue."""
     problem: str = ""
+    members: int | None = None
+    """Connected ones; None: unknown."""
 
 
 class Push(msgspec.Struct, frozen=True):
@@ -57,6 +59,7 @@ _COLUMNS: Final[tuple[Column[TrackRow], ...]] = (
         link=lambda row: path_of("dead-letters", row.group) if row.state == DEAD_LETTER else None,
     ),
     Column("offset", "Consumer offset", Kind.NUMBER),
+    Column("members", "Members", Kind.NUMBER, help="Connected clients of the group."),
     Column("problem", "Problem", is_shown_if_any=True),
 )
 
@@ -66,11 +69,13 @@ class MessagePage:
 
     def __init__(self, reads: MessageReads) -> None:
         self._reads = reads
+        self._groups = GroupReads(reads.cluster)
 
     async def show(self, visit: Visit) -> View:
         """One message."""
         message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
         groups, problems = await self._track(message)
+        dead_letter_of = message.topic.removeprefix(DLQ_PREFIX) if message.topic.startswith(DLQ_PREFIX) else ""
         body, body_problems = _body(message)
         data = {
             "id": message.message_id,
@@ -78,7 +83,8 @@ class MessagePage:
             "topic": message.topic,
             "original_topic": original_topic(message),
             "is_sendable": _is_sendable(message),
-            "dead_letter_of": message.topic.removeprefix(DLQ_PREFIX) if message.topic.startswith(DLQ_PREFIX) else "",
+            "dead_letter_of": dead_letter_of,
+            "without_members": await self._without_members(dead_letter_of, groups),
             "facts": {
                 "Topic": message.topic,
                 "Tag": message.tags or "",
@@ -136,7 +142,7 @@ class MessagePage:
         )
 
     async def _first_member(self, group: str) -> str:
-        members = await GroupReads(self._reads.cluster).members(group)
+        members = await self._groups.members(group)
         if not members.connection_set:
             raise Invalid(
                 "the group {group} has no connected member",
@@ -165,10 +171,20 @@ class MessagePage:
                 )
             ]
         answers = await cluster.map(lambda group: self._state(group, queue, message, topics), groups)
+        members = await cluster.map(self._groups.member_count, groups)
         return [
-            TrackRow(group, None, None, str(answer)) if isinstance(answer, Exception) else answer
-            for group, answer in zip(groups, answers, strict=True)
+            msgspec.structs.replace(
+                TrackRow(group, None, None, str(answer)) if isinstance(answer, Exception) else answer,
+                members=None if isinstance(count, Exception) else count,
+            )
+            for group, answer, count in zip(groups, answers, members, strict=True)
         ], []
+
+    async def _without_members(self, dead_letter_of: str, groups: Sequence[TrackRow]) -> list[str]:
+        """The groups that get a copy only when a member connects."""
+        if not dead_letter_of:
+            return sorted(row.group for row in groups if row.members == 0)
+        return await self._groups.without_members(dead_letter_of)
 
     async def _state(self, group: str, queue: MessageQueue, message: MessageExt, topics: Container[str]) -> TrackRow:
         """What is known of the message in a group. Raises HeadraceError."""
