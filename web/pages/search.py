@@ -99,7 +99,7 @@ class SearchPages:
                 count=len(text),
                 most=_MOST_TEXT,
             )
-        data: dict[str, Any] = {"q": text, "are_keys_searched": False}
+        data: dict[str, Any] = {"q": text, "are_keys_searched": False, "key_topics": 0, "all_topics": 0}
         if not text:
             return View("Search", "search.html", data)
         problems: list[str | Problem] = []
@@ -109,8 +109,10 @@ class SearchPages:
         problems += unread
         hits = [*_named(TOPIC, text, names), *_named(GROUP, text, settings), *_clients(text, members), *message]
         if not hits or visit.arguments.get("keys") == "yes":
-            data["are_keys_searched"] = True
-            hits += await self._by_key(text, names, problems)
+            normal = [name for name in names if topic_kind(name) == NORMAL]
+            searched = normal[:_MOST_TOPICS]
+            data |= {"are_keys_searched": True, "key_topics": len(searched), "all_topics": len(normal)}
+            hits += await self._by_key(text, searched, problems)
         table = Table(
             "results",
             Hit,
@@ -153,18 +155,8 @@ class SearchPages:
             problems.append(_LATE)
             return []
 
-    async def _by_key(self, key: str, names: Sequence[str], problems: list[str | Problem]) -> list[Hit]:
-        """Messages with the key, the newest first."""
-        normal = [name for name in names if topic_kind(name) == NORMAL]
-        searched = normal[:_MOST_TOPICS]
-        if len(searched) < len(normal):
-            values = {"searched": len(searched), "all": len(normal)}
-            problems.append(
-                Problem(
-                    "messages: the key was searched in {searched} of {all} topics; enter the topic on the Message page",
-                    values,
-                )
-            )
+    async def _by_key(self, key: str, searched: Sequence[str], problems: list[str | Problem]) -> list[Hit]:
+        """Messages of these topics with the key, the newest first."""
 
         async def of(topic: str) -> list[MessageExt]:
             return await self._cluster.ask(

@@ -14,6 +14,7 @@ from web.routes import Access, Change, Outcome, Query, Route, View, Visit, secre
 from web.tables.table import Column, Kind, Table
 
 _MENU: Final = "Users"
+_MOST_ENTRIES: Final = 10_000  # limit: entries of the audit log that a page filters
 _ACCESS: Final = {access.name.lower(): access for access in Access if access is not Access.ANYONE}
 
 
@@ -221,16 +222,17 @@ class UserPages:
 
     async def list_audit(self, _visit: Visit) -> View:
         """The newest entries of the audit log."""
+        entries = self._audit.entries(_MOST_ENTRIES)
         table = Table(
             "audit",
             AuditEntry,
-            self._audit.entries(),
+            entries,
             _AUDIT_COLUMNS,
             search=("user", "address", "action", "subject", "outcome", "before", "after"),
             sort="-at_ms",
             empty="The audit log is empty.",
         )
-        return View("Audit log", "users/audit.html", tables=[table])
+        return View("Audit log", "users/audit.html", {"is_cut": len(entries) >= _MOST_ENTRIES}, [table])
 
     # ---- changes
 

@@ -170,7 +170,8 @@ class AlertPages:
                 empty="No alert has fired yet.",
             ),
         ]
-        data = {"new": Rule("", What.LAG_MESSAGES, 1_000, for_s=60), **self._choices()}
+        is_cut = len(events) >= _MOST_EVENTS
+        data = {"new": Rule("", What.LAG_MESSAGES, 1_000, for_s=60), "is_cut": is_cut, **self._choices()}
         return View("Alerts", "alerts/list.html", data, tables)
 
     async def show_rule(self, visit: Visit) -> View:

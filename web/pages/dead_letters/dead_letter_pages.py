@@ -176,6 +176,7 @@ class DeadLetterPages:
             "end": end,
             "count": 0,
             "shown": 0,
+            "is_continued": bool(visit.arguments.get("at")),
             "ranges": [],
             "without_members": [],
             "next": None,

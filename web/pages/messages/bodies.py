@@ -35,6 +35,8 @@ class Body(msgspec.Struct, frozen=True):
     hex: str
     is_cut: bool
     """Whether the text is only the beginning."""
+    shown: int
+    """Bytes of the body in `text`."""
 
 
 def body_of(stored: MessageExt, most: int) -> tuple[bytes, bool]:
@@ -52,7 +54,7 @@ def describe(body: bytes, *, is_whole: bool = True) -> Body:
     is_cut = len(body) > _SHOWN or not is_whole
     text = _text(body[:_SHOWN], is_cut=is_cut)
     pretty = None if is_cut or text is None or text.lstrip()[:1] not in {"{", "["} else _indented(text)
-    return Body(len(body), not is_whole, text, pretty, hex_lines(body[:_HEX_SHOWN]), is_cut)
+    return Body(len(body), not is_whole, text, pretty, hex_lines(body[:_HEX_SHOWN]), is_cut, min(len(body), _SHOWN))
 
 
 def preview(body: bytes) -> str:

@@ -98,6 +98,7 @@ class TracePages:
             "is_searched": False,
             "has_topic": True,
             "unreadable": 0,
+            "is_cut": False,
             "bars": [],
             "message": None,
         }
@@ -107,7 +108,7 @@ class TracePages:
         data["has_topic"] = topic in await self._topics.names()
         steps: Sequence[Step] = ()
         if data["has_topic"]:
-            steps, data["unreadable"] = await self._steps(topic, message_id or key)
+            steps, data["unreadable"], data["is_cut"] = await self._steps(topic, message_id or key)
         if message_id:
             steps = [step for step in steps if step.message_id == message_id]
             data["bars"] = bars_of(steps)
@@ -126,7 +127,8 @@ class TracePages:
             table = Table("messages", TracedRow, rows, columns, empty="There are no traces of messages with the key.")
         return View("Message trace", "traces/show.html", data, [table], message_id or key)
 
-    async def _steps(self, topic: str, key: str) -> tuple[list[Step], int]:
+    async def _steps(self, topic: str, key: str) -> tuple[list[Step], int, bool]:
+        """The steps, how many records could not be read, and whether brokers may have left out earlier ones."""
         found = await self._cluster.ask(
             lambda admin: admin.query_messages(topic, key, MOST_BY_KEY * _MOST_BROKERS, 0, _FOREVER, decompress=False)
         )
@@ -138,7 +140,7 @@ class TracePages:
                 unreadable += 1
             else:
                 decoder.add(text, message.born_host[0])
-        return decoder.steps(), unreadable + decoder.unreadable
+        return decoder.steps(), unreadable + decoder.unreadable, len(found) >= MOST_BY_KEY // 2
 
 
 def bars_of(steps: Sequence[Step]) -> list[Bar]:

@@ -116,7 +116,7 @@ class HalfReads:
         if not all_halves:
             problems.append(
                 _problem(
-                    "{broker} (queue {queue} of {topic}): only the oldest {count} half messages were read; later ones may wait too",
+                    "{broker} (queue {queue} of {topic}): only the oldest {count} half messages were read; later ones are shown after the next checks",
                     queue,
                     count=len(halves),
                 )
@@ -124,7 +124,7 @@ class HalfReads:
         if rows and not all_ops:
             problems.append(
                 _problem(
-                    "{broker} (queue {queue} of {topic}): only {count} op messages were read; some of the half messages may be resolved",
+                    "{broker} (queue {queue} of {topic}): only {count} op messages were read; some of the transactions shown may be resolved already",
                     queue,
                     count=_MOST_OPS,
                 )
