@@ -61,6 +61,8 @@ def log_in(page: Page, console: RunningConsole, path: str) -> None:
 
 def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page, console: RunningConsole) -> None:
     log_in(page, console, "/")
+    needy = page.locator("#table-attention").get_by_role("row").filter(has_text="billing")
+    expect(needy.get_by_role("link", name="3", exact=True)).to_be_visible()  # its stored dead letters
     page.get_by_role("link", name="DLQ", exact=True).click()
     page.get_by_role("link", name="billing").click()
     expect(page.get_by_text("3 dead letters are stored in this period.")).to_be_visible()
