@@ -5,6 +5,7 @@ import base64
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Awaitable
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
+from support.certificates import Certificates
 from web.accounts.oidc import attempts as attempts_module
 from web.accounts.oidc import provider as provider_module
 from web.accounts.oidc import requests
@@ -254,7 +256,7 @@ def test_request_goes_to_the_host_and_port_of_its_url(
 
 
 def test_answer_that_arrives_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "DEADLINE_S", 0.1)
+    monkeypatch.setattr(requests, "DEADLINE_S", 0.5)
     given_up = threading.Event()
 
     def drip(listener: socket.socket) -> None:
@@ -295,7 +297,7 @@ def test_connection_that_is_made_after_the_deadline_is_closed(monkeypatch: pytes
 
 def test_answer_that_the_deadline_has_cut_is_not_taken_as_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a length, the end of the connection is the end of the answer."""
-    monkeypatch.setattr(requests, "DEADLINE_S", 0.1)
+    monkeypatch.setattr(requests, "DEADLINE_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
@@ -353,6 +355,57 @@ def test_name_from_a_document_cannot_lead_to_loopback_or_link_local_addresses(
     monkeypatch.setattr(socket, "create_connection", lambda *_: Connected(address))
     with pytest.raises(RequestFailed, match="is a loopback or link-local address"):
         ask(f"{scheme}://metadata.example/token", ISSUER)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.mark.parametrize(
+    ("server", "trust", "refusal"),
+    [
+        ("server", "ca", ""),
+        ("expired-server", "ca", "certificate verify failed"),
+        ("server", "stranger", "certificate verify failed"),
+        ("known", "ca", "certificate verify failed"),
+    ],
+)
+def test_certificate_of_the_provider_is_verified(
+    monkeypatch: pytest.MonkeyPatch, certificates: Certificates, server: str, trust: str, refusal: str
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.path(f"{trust}.pem")))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.path(f"{server}.pem"), certificates.path(f"{server}.key"))
+    received: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as held:
+                received.append(held.recv(4_096))
+                held.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"a": 1}\n')
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            if refusal:
+                with pytest.raises(RequestFailed, match=refusal):
+                    ask(f"{url}/keys", url)
+            else:
+                assert ask(f"{url}/keys", url) == (200, {"a": 1})
+        finally:
+            thread.join()
+    assert bool(received) is not bool(refusal)
+
+
+def test_handshake_is_cut_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "DEADLINE_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"  # it accepts, and never answers
+        with pytest.raises(RequestFailed, match="not complete in time"):
+            ask(f"{url}/keys", url)
 
 
 def test_nothing_is_sent_to_a_service_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
