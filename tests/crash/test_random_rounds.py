@@ -292,7 +292,8 @@ class Life:
         """Checks all of the load's messages by pulling them."""
         wait_until(lambda: not any(self.appliance.status()["lag"].values()), 60, "flush and dispatch")
         there = self.read(TOPIC)
-        min_offset = self.offsets()["min_offset"]  # after reading: a file whose deletion was announced is deleted even if the disk is no longer full
+        # order: after reading: a file whose deletion was announced is deleted even if the disk is no longer full
+        min_offset = self.offsets()["min_offset"]
         missing = [
             one
             for one in self.kept()
