@@ -165,9 +165,10 @@ java:
 	@command -v java >/dev/null && command -v javac >/dev/null && command -v mvn >/dev/null && command -v cc >/dev/null || \
 	    packaging/ensure-packages "the comparison with Apache's own servers and client" default-jdk-headless maven gcc libc6-dev
 
-# strace, with which a test counts the broker's system calls.
+# strace and valgrind, with which tests count the system calls and instructions of the hot paths.
 tracer:
-	@command -v strace >/dev/null || packaging/ensure-packages "the test that counts system calls" strace
+	@command -v strace >/dev/null && command -v valgrind >/dev/null || \
+	    packaging/ensure-packages "the tests that count system calls and instructions" strace valgrind
 
 # The clients in Go and Node; also fetches what else interop tests need from a network.
 clients: $(VENV)/installed java
