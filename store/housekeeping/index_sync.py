@@ -47,6 +47,8 @@ class IndexSync:
         self._synced: dict[Queue, int] = {}
         self._last_units: dict[Queue, str] = {}
         self._synced_index: set[str] = set()
+        self._new_names: set[Path] = set()
+        """Directories with names that are not durable yet, during a round."""
         self._checkpoint = read_checkpoint(paths.checkpoint)
         now = monotonic_ms()
         self._last_look_ms = now
@@ -143,6 +145,11 @@ class IndexSync:
             if thorough or is_worth_syncing(synced, written, self._config.flush_consume_queue_least_pages):
                 self._sync_queue(queue, synced, written, between)
                 self._changed.discard(row)
+        # The names of new files and new directories must also survive a power cut. Thousands of new queues have few directories in common.
+        for directory in sorted(self._new_names):
+            self._sync_names(directory)
+            between()
+        self._new_names.clear()
 
     def _sync_queue(self, queue: Queue, synced: int, written: int, between: Callable[[], None]) -> None:
         topic, queue_id = queue
@@ -157,9 +164,7 @@ class IndexSync:
             self._sync_units(queue, between)
         fault_point("housekeeping.queue_synced")
         if has_new_file:
-            # The names of new files and new directories must also survive a power cut.
-            for parent in (directory, directory.parent, self._paths.consume_queue):
-                self._sync_names(parent)
+            self._new_names |= {directory, directory.parent, self._paths.consume_queue}
         self._synced[queue] = written
 
     def _sync_units(self, queue: Queue, between: Callable[[], None]) -> None:
@@ -177,8 +182,7 @@ class IndexSync:
                 self._sync_file(directory / name)
                 between()
         if names and names[-1] != last:
-            for parent in (directory, directory.parent, extension, self._paths.root):
-                self._sync_names(parent)
+            self._new_names |= {directory, directory.parent, extension, self._paths.root}
             self._last_units[queue] = names[-1]
 
     # ---- IndexFiles

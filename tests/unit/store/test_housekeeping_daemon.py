@@ -393,6 +393,29 @@ def test_only_files_with_new_entries_are_synced(
     assert synced.names == ["consumequeue/T/0/00000000000000001000"]
 
 
+def test_directories_of_many_new_queues_are_synced_once_and_before_the_checkpoint(
+    tmp_path: Path, instance: Instance, syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    checkpoint = index_sync.write_checkpoint
+    monkeypatch.setattr(index_sync, "sync_directory", lambda path: done.append(str(path.relative_to(tmp_path))))
+    monkeypatch.setattr(index_sync, "write_checkpoint", lambda *of: (done.append("checkpoint"), checkpoint(*of)))
+    builder = LogBuilder(small_config(tmp_path))
+    table = instance.queue_table_writer()
+    for queue_id in range(20):
+        record = builder.append(queue_id=queue_id)
+        put_entry(small_config(tmp_path).paths(), record)
+        table.update(table.add(b"T", queue_id), 0, 1, builder.offset)
+        write(instance, builder.offset, record.store_timestamp)
+    syncing._round(True, lambda: None)
+    queues = {f"consumequeue/T/{queue_id}" for queue_id in range(20)}
+    assert sorted(done[:-1]) == sorted({"consumequeue", "consumequeue/T", *queues})
+    assert done[-1] == "checkpoint"
+    done.clear()
+    syncing._round(True, lambda: None)
+    assert done == ["checkpoint"]
+
+
 def test_extended_units_are_synced_with_their_queues(
     tmp_path: Path, queues: Callable[[int], int], syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,7 +439,7 @@ def test_extended_units_are_synced_with_their_queues(
         "consumequeue_ext/T/0/00000000000000000000",
         "consumequeue_ext/T/0/00000000000000000500",
     ]
-    assert directories == [units, units.parent, units.parent.parent, tmp_path]
+    assert directories == [tmp_path, units.parent.parent, units.parent, units]
     synced.names.clear()
     directories.clear()
     queues(1)
