@@ -95,11 +95,23 @@ class Application:
         assert self._driver.poll() is None, "the driver has failed"
         return target.with_name(f"{target.name}.done").exists()
 
-    def kill(self, kind: str, chance: random.Random) -> bool:
-        """Kills the driver, an executor or a Python worker with SIGKILL. Returns False if there is none.
+    def kill(self, kind: str, target: Path, chance: random.Random) -> bool:
+        """Kills the driver, an executor or a Python worker with SIGKILL. Returns False if there is none or it is done.
 
-        Waits until all of its child processes have ended too, so that nothing is written afterwards.
+        Waits until all of its child processes have ended too, so that nothing is written afterwards. The driver is
+        stopped meanwhile: the export cannot end before the victim has, however fast the machine is.
         """
+        assert self._driver is not None
+        driver = psutil.Process(self._driver.pid)
+        driver.suspend()
+        try:
+            wait_until(lambda: driver.status() == psutil.STATUS_STOPPED, PATIENCE_S, "the driver's stop")
+            return not self.is_done(target) and self._kill(kind, chance)
+        finally:
+            if self._driver is not None:
+                driver.resume()
+
+    def _kill(self, kind: str, chance: random.Random) -> bool:
         assert self._driver is not None
         everything = self._processes()
         victims = {
@@ -181,11 +193,10 @@ def kill_one(application: Application, kind: str, table_format: str, folder: Pat
         time.sleep(chance.uniform(0, 0.3))
         was_killed = False
         while not was_killed and not application.is_done(target):
-            was_killed = application.kill(kind, chance)
-        is_over = target.with_name(f"{target.name}.done").exists()
+            was_killed = application.kill(kind, target, chance)
         if kind != "driver" or not was_killed:
             application.await_end(target)
-        if was_killed and not is_over:
+        if was_killed:
             return target
     raise AssertionError(f"no {kind} could be killed in time")
 
