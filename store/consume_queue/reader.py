@@ -55,6 +55,13 @@ class ConsumeQueueReader:
 
     def entries(self, topic: bytes | str, queue_id: int, queue_offset: int) -> memoryview | None:
         """The published entries from this queue offset to the end of its file; None if there are none there."""
+        found = self.entries_and_bounds(topic, queue_id, queue_offset)
+        return None if found is None else found[0]
+
+    def entries_and_bounds(
+        self, topic: bytes | str, queue_id: int, queue_offset: int
+    ) -> tuple[memoryview, int, int] | None:
+        """`entries` and `bounds` of the same moment, in one look at the queue table; None if there are no entries there."""
         name = _as_bytes(topic)
         row = self._table.find(name, queue_id)
         if row < 0:
@@ -67,7 +74,8 @@ class ConsumeQueueReader:
         file = self._find_file((name, queue_id, start))
         if file is None:
             return None
-        return file.view[position - start : min(max_offset * ENTRY_SIZE - start, self._file_size)]
+        entries = file.view[position - start : min(max_offset * ENTRY_SIZE - start, self._file_size)]
+        return entries, min_offset, max_offset
 
     def entry(self, topic: bytes | str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code) of one entry; None if it is not published or deleted."""

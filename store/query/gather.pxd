@@ -1,12 +1,12 @@
 # The types of gather.py.
 cimport cython
 
-from headrace.protocol.big_endian cimport address_of, copy_bytes, load_i32, load_i64
+from headrace.protocol.big_endian cimport address_of, load_i32, load_i64, prefetch, store_bytes, store_i32
 from store.commit_log.record_check cimport check_record
 from headrace.protocol.frame_layout cimport HEAD_SIZE, LENGTH_SIZE
 from headrace.protocol.consume_queue_layout cimport ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT, ENTRY_TAGS_HASH_AT, FILLER_SIZE
 
-cdef int _HEAD_ROOM, _LARGEST_HEAD, _COPIED, _GONE, _UNREADABLE
+cdef int _FOUND, _GONE, _UNREADABLE, _PREFETCHED, _RANGE
 
 ctypedef const unsigned char* _bytes_pointer
 
@@ -17,7 +17,8 @@ cdef class Gatherer:
     cdef long long _file_start
     cdef long long _file_end
     cdef long long _file_size
-    cdef unsigned char[::1] _out
+    cdef list _files
+    cdef long long[::1] _ranges
     cdef readonly Py_ssize_t length
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t examined
@@ -49,7 +50,13 @@ cdef class Gatherer:
         long long disk_bytes,
         long long disk_count,
     )
-    @cython.locals(at=Py_ssize_t, start=Py_ssize_t, limit=cython.longlong, grown='unsigned char[::1]', data=_bytes_pointer, out='unsigned char[::1]')
-    cdef int _copy(self, long long physical_offset, long long size, long long wrote_offset) except -100
-    @cython.locals(head_length=Py_ssize_t, start=Py_ssize_t, out='unsigned char[::1]', length=cython.longlong, place=cython.int)
+    @cython.locals(start=cython.longlong)
+    cdef void _prefetch(self, long long physical_offset, long long size) noexcept
+    @cython.locals(start=cython.longlong, limit=cython.longlong, number=Py_ssize_t, grown='long long[::1]', ranges='long long[::1]')
+    cdef int _find(self, long long physical_offset, long long size, long long wrote_offset) except -100
     cpdef bytes frame(self, bytes head)
+    @cython.locals(
+        head_length=Py_ssize_t, size=Py_ssize_t, copied=bytes, out='unsigned char *', text=_bytes_pointer, data=_bytes_pointer, ranges='long long[::1]',
+        file=cython.longlong, number=Py_ssize_t,
+    )
+    cdef bytes _copy_after(self, bytes head, Py_ssize_t at)

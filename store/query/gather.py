@@ -1,8 +1,11 @@
 # cython: wraparound=False, cdivision=True
 """Gathers the records of a pull: walks ConsumeQueue entries, keeps those whose tags match, copies their records.
 
-A hot module (types in gather.pxd). One memcpy per record into one buffer is faster than vectored sends for messages
-of ordinary size. Used on published entries only; each record is nevertheless compared with its entry
+A hot module (types in gather.pxd). `gather` chooses the records and remembers where they are; `frame` and `body` copy them once, to where the transport
+sends them from. One memcpy per record is faster than vectored sends for messages of ordinary size. The records of a queue lie apart in the log, so the
+processor does not foresee the next one: it is asked to load it while the one before is checked.
+
+Used on published entries only; each record is nevertheless compared with its entry
 (`record_check`, without the CRC), because the file may have been deleted meanwhile, or the record may be damaged.
 
 There are two cases. A deleted file is skipped completely. For an unreadable record in an existing file, only
@@ -16,9 +19,9 @@ import cython
 from store.commit_log.record_check import check_record
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 else:
-    from headrace.protocol.big_endian import address_of, copy_bytes, load_i32, load_i64
+    from headrace.protocol.big_endian import address_of, load_i32, load_i64, prefetch, store_bytes, store_i32
     from headrace.protocol.consume_queue_layout import (
         ENTRY_PHYSICAL_OFFSET_AT,
         ENTRY_RECORD_SIZE_AT,
@@ -29,15 +32,15 @@ else:
     )
     from headrace.protocol.frame_layout import HEAD_SIZE, LENGTH_SIZE
 
-_COPIED = 1
+_FOUND = 1
 _GONE = 0
 _UNREADABLE = -1
-_HEAD_ROOM = 512  # before the records: room for the header of their frame
-_LARGEST_HEAD = _HEAD_ROOM - HEAD_SIZE
+_PREFETCHED = 2048  # limit: bytes of a record that are loaded before it is read; the processor foresees the rest
+_RANGE = 3  # numbers in `_ranges` for each record: of its file, its position there, its size
 
 
 class Gatherer:
-    """Gathers the records of one pull at a time; its attributes have the result of the last one.
+    """Gathers the records of one pull at a time; its attributes have the result of the last one, until `release`.
 
     `length`: bytes of records (`body()`); `count`: records; `examined`: examined entries, after which the next pull
     begins; `last_physical_offset`: of the last examined entry, -1 without one; `removing`: the record of an entry
@@ -51,7 +54,8 @@ class Gatherer:
         self._view = memoryview(b"\0")
         self._data = address_of(self._view)
         self._file_start = self._file_end = -1
-        self._out = memoryview(bytearray(65536 + _HEAD_ROOM))
+        self._files: list[memoryview] = []
+        self._ranges = memoryview(bytearray(64 * _RANGE * 8)).cast("q")
         self.length = self.count = self.examined = 0
         self.last_physical_offset = -1
         self.removing = False
@@ -59,30 +63,46 @@ class Gatherer:
 
     def body(self) -> bytes:
         """The records gathered last, as they are stored."""
-        return bytes(self._out[_HEAD_ROOM : _HEAD_ROOM + self.length])
+        return self._copy_after(b"", 0)
 
     def frame(self, head: bytes) -> bytes:
-        """The records gathered last as the body of a frame with this JSON header, which has at most 504 bytes."""
+        """The records gathered last as the body of a frame with this JSON header."""
+        return self._copy_after(head, HEAD_SIZE)
+
+    def _copy_after(self, head: bytes, at: int) -> bytes:
+        """Copies the records after the header of their frame, which begins at `at`: without one at 0, otherwise after its lengths."""
         head_length = len(head)
-        if head_length > _LARGEST_HEAD:
-            raise ValueError(f"a header of {head_length} bytes does not fit before the records")
-        start = _HEAD_ROOM - HEAD_SIZE - head_length
-        length = HEAD_SIZE - LENGTH_SIZE + head_length + self.length
-        out = self._out
-        for place in range(4):
-            out[start + place] = length >> 24 - 8 * place & 255
-            out[start + LENGTH_SIZE + place] = head_length >> 24 - 8 * place & 255
+        size = at + head_length + self.length
         if cython.compiled:
-            memcpy(cython.address(out[start + HEAD_SIZE]), cython.cast(cython.p_char, head), head_length)
-            return copy_bytes(cython.address(out[start]), 0, LENGTH_SIZE + length)  # type: ignore[arg-type]
-        out[start + HEAD_SIZE : _HEAD_ROOM] = head
-        return bytes(out[start : _HEAD_ROOM + self.length])
+            copied = PyBytes_FromStringAndSize(cython.NULL, size)
+            out = cython.cast(cython.p_uchar, PyBytes_AS_STRING(copied))
+            text = cython.cast(cython.p_uchar, PyBytes_AS_STRING(head))
+        else:
+            copied = bytearray(size)
+            out = memoryview(copied)
+            text = head
+        if at:
+            store_i32(out, 0, size - LENGTH_SIZE)
+            store_i32(out, LENGTH_SIZE, head_length)
+        store_bytes(out, at, text, 0, head_length)
+        at += head_length
+        ranges = self._ranges
+        file = -1
+        for number in range(0, self.count * _RANGE, _RANGE):
+            if ranges[number] != file:
+                file = ranges[number]
+                data = address_of(self._files[file])
+            store_bytes(out, at, data, ranges[number + 1], ranges[number + 2])
+            at += ranges[number + 2]
+        return copied if cython.compiled else bytes(copied)
 
     def release(self) -> None:
-        """Releases the file read last, which may have been deleted."""
+        """Releases the files read last, which may have been deleted."""
         self._view = memoryview(b"\0")
         self._data = address_of(self._view)
         self._file_start = self._file_end = -1
+        self._files.clear()
+        self.length = self.count = 0
 
     def gather(
         self,
@@ -99,7 +119,7 @@ class Gatherer:
         """Gathers the records of a pull from `entries_view` (whole entries; store spec, 3.5).
 
         `codes`: hashes of the wanted tags, None for all. Records below `in_memory_from` count as far behind and have
-        smaller limits. The first matching record is copied whatever the limits.
+        smaller limits. The first matching record is taken whatever the limits.
         """
         entries = address_of(entries_view)
         at = 0
@@ -109,6 +129,9 @@ class Gatherer:
         self.removing = False
         if self.unreadable:
             self.unreadable = []
+        self._files.clear()
+        if self._file_start >= 0:
+            self._files.append(self._view)
         next_file = 0
         while at < entries_end:
             physical_offset = load_i64(entries, at + ENTRY_PHYSICAL_OFFSET_AT)
@@ -131,10 +154,11 @@ class Gatherer:
                 if tags_code not in codes and load_i32(entries, at + ENTRY_TAGS_CODE_AT) >= -1:
                     at += ENTRY_SIZE
                     continue
-            outcome = self._copy(physical_offset, size, wrote_offset)
+            outcome = self._find(physical_offset, size, wrote_offset)
             at += ENTRY_SIZE
-            if outcome == _COPIED:
-                self.count += 1
+            if at < entries_end:
+                self._prefetch(load_i64(entries, at + ENTRY_PHYSICAL_OFFSET_AT), size)
+            if outcome == _FOUND:
                 next_file = 0
                 continue
             self.removing = True
@@ -144,8 +168,14 @@ class Gatherer:
                 self.unreadable.append((at // ENTRY_SIZE - 1, physical_offset))
         self.examined = at // ENTRY_SIZE
 
-    def _copy(self, physical_offset: int, size: int, wrote_offset: int) -> int:
-        """Copies a record to the end of the buffer; returns whether it succeeded, its file is deleted, or it is unreadable."""
+    def _prefetch(self, physical_offset: int, size: int) -> None:
+        """Asks for a record that is probably as long as the one before it."""
+        if self._file_start <= physical_offset < self._file_end:
+            start = physical_offset - self._file_start
+            prefetch(self._data, start, min(start + min(size, _PREFETCHED), self._file_size))
+
+    def _find(self, physical_offset: int, size: int, wrote_offset: int) -> int:
+        """Adds a record to those that are found; returns whether it is, its file is deleted, or it is unreadable."""
         if not self._file_start <= physical_offset < self._file_end:
             if physical_offset < 0 or physical_offset >= wrote_offset:
                 return _UNREADABLE
@@ -156,21 +186,21 @@ class Gatherer:
             self._data = address_of(found)
             self._file_start = physical_offset - physical_offset % self._file_size
             self._file_end = self._file_start + self._file_size
+            self._files.append(found)
         start = physical_offset - self._file_start
         limit = min(self._file_end, wrote_offset) - self._file_start
         # A blank is not a record, and its result, 0, is not a size.
         if size <= 0 or check_record(self._view, start, limit, physical_offset, False) != size:
             return _UNREADABLE
-        data = self._data
-        at = _HEAD_ROOM + self.length
-        if at + size > len(self._out):
-            grown = memoryview(bytearray(2 * len(self._out) + size))
-            grown[:at] = self._out[:at]
-            self._out = grown
-        out = self._out
-        if cython.compiled:
-            memcpy(cython.address(out[at]), data + start, size)  # type: ignore[operator]
-        else:
-            out[at : at + size] = data[start : start + size]
+        number = self.count * _RANGE
+        if number >= len(self._ranges):
+            grown = memoryview(bytearray(2 * 8 * number)).cast("q")
+            grown[:number] = self._ranges
+            self._ranges = grown
+        ranges = self._ranges
+        ranges[number] = len(self._files) - 1
+        ranges[number + 1] = start
+        ranges[number + 2] = size
+        self.count += 1
         self.length += size
-        return _COPIED
+        return _FOUND

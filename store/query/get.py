@@ -95,13 +95,15 @@ class MessageGetter:
         (next offset, lowest, one after the highest, whether to suggest a slave); None if there are no messages,
         or they may have to be read from disk.
         """
-        entries = self._queues.entries(topic, queue_id, offset)
-        if entries is None or len(entries) < ENTRY_SIZE or self._may_fault(ENTRY.unpack_from(entries)[0]):
+        found = self._queues.entries_and_bounds(topic, queue_id, offset)
+        if found is None:
+            return None
+        entries, least, most = found
+        if len(entries) < ENTRY_SIZE or self._may_fault(ENTRY.unpack_from(entries)[0]):
             return None
         is_far_behind = self._gather(topic, queue_id, offset, entries, max_count, codes)
         if not self.gatherer.count:
             return None
-        least, most = self._queues.bounds(topic, queue_id)
         return offset + self.gatherer.examined, least, most, is_far_behind
 
     def _gather(

@@ -18,6 +18,9 @@ class QueueEntries(Protocol):
     def entries(self, topic: str, queue_id: int, queue_offset: int) -> memoryview | None:
         """The published entries from this offset to the end of their file."""
 
+    def entries_and_bounds(self, topic: str, queue_id: int, queue_offset: int) -> tuple[memoryview, int, int] | None:
+        """Both, read together; None without entries."""
+
 
 class TransferLimits(Protocol):
     """The limits of a pull; a StoreConfig has them."""

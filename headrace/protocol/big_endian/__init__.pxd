@@ -66,6 +66,10 @@ cdef extern from *:
     static inline PyObject *headrace_copy_bytes(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) {
         return PyBytes_FromStringAndSize((const char *)data + start, end - start);
     }
+    static inline void headrace_prefetch(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) {
+        for (; start < end; start += 64)
+            __builtin_prefetch(data + start);
+    }
     #endif
     """
     unsigned char *address_of "headrace_address_of"(object view)
@@ -81,4 +85,5 @@ cdef extern from *:
     void store_bytes "headrace_store_bytes"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
     Py_ssize_t find_byte "headrace_find_byte"(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     bint is_equal "headrace_is_equal"(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) noexcept nogil
+    void prefetch "headrace_prefetch"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     bytes copy_bytes "headrace_copy_bytes"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end)

@@ -87,6 +87,10 @@ def is_equal(data: Bytes, at: int, text: bytes | memoryview, text_at: int, lengt
     return data[at : at + length] == text[text_at : text_at + length]
 
 
+def prefetch(data: Bytes, start: int, end: int) -> None:
+    """Compiled: asks the processor to load these bytes, which will be read soon. They are not read now, and need not be there."""
+
+
 def copy_bytes(data: Bytes, start: int, end: int) -> bytes:
     """A copy of the bytes from `start` to `end`."""
     return bytes(data[start:end])

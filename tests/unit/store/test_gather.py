@@ -235,3 +235,22 @@ def test_buffer_grows_for_a_large_record_and_is_reused() -> None:
     assert [len(body) for body in bodies(gatherer)] == [5, 60_000, 60_000]
     gatherer.gather(memoryview(log.entries[:ENTRY_SIZE]), None, 1, log.end, 0, NO_LIMIT, 10, NO_LIMIT, 10)
     assert bodies(gatherer) == [b"small"]
+
+
+def test_hundreds_of_records_of_several_files_are_copied_in_order() -> None:
+    log = Log()
+    for number in range(300):
+        log.put(b"%d " % number * 100)
+    assert len(log.files) > 1
+    gatherer = log.gather(count=1000)
+    assert [body.split()[0] for body in bodies(gatherer)] == [b"%d" % number for number in range(300)]
+    head = b"{}"
+    assert (
+        gatherer.frame(head) == struct.pack(">ii", 4 + len(head) + gatherer.length, len(head)) + head + gatherer.body()
+    )
+
+
+def test_nothing_is_left_of_a_pull_after_its_files_are_released(log: Log) -> None:
+    gatherer = log.gather()
+    gatherer.release()
+    assert (gatherer.count, gatherer.length, gatherer.body()) == (0, 0, b"")
