@@ -74,3 +74,16 @@ def test_chart_is_drawn_anew_for_the_other_theme_and_width(console: RunningConso
 def test_series_without_figures_says_so(console: RunningConsole, page: Page) -> None:
     log_in(page, console, "/charts?series=never.recorded&unit=number")
     expect(page.locator("[data-chart] .state")).to_have_text("There is no data for this period yet.")
+
+
+def test_more_series_than_colours_are_drawn_in_several_charts(console: RunningConsole, page: Page) -> None:
+    names = ["cluster.in", "cluster.out", *(f"broker.in/b{number}" for number in range(6))]
+    log_in(page, console, f"/charts?series={','.join(names)}&unit=rate")
+    expect(page.locator("[data-chart] canvas")).to_have_count(2)
+    expect(page.locator("[data-chart]").nth(1).locator(".state")).to_have_text("There is no data for this period yet.")
+    colours = [
+        figure.locator(".swatch").evaluate_all("all => all.map((one) => getComputedStyle(one).backgroundColor)")
+        for figure in page.locator("[data-chart]").all()
+    ]
+    assert [len(set(one)) for one in colours] == [6, 2]
+    assert not any("rgba(0, 0, 0, 0)" in one for one in colours)

@@ -79,17 +79,26 @@ class AlertBook:
                     connection.execute("INSERT INTO firing VALUES (?, ?, ?)", (event.rule, event.subject, body))
             connection.execute("DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (EVENTS,))
 
-    def events(self, most: int = 500) -> list[AlertEvent]:
-        """The newest events, newest first."""
-        return self._read("SELECT body FROM events ORDER BY id DESC LIMIT ?", most)
+    def events(self, rule: str | None = None) -> list[AlertEvent]:
+        """The events that are kept, of all rules or of one, newest first."""
+        if rule is None:
+            return self._read("SELECT body FROM events ORDER BY id DESC")
+        of_rule = "SELECT body FROM events WHERE json_extract(CAST(body AS TEXT), '$.rule') = ? ORDER BY id DESC"
+        return self._read(of_rule, rule)
+
+    def has_dropped(self) -> bool:
+        """Whether old events were deleted."""
+        with self._turn:
+            [newest] = self._connection.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
+        return int(newest) > EVENTS
 
     def firing(self) -> list[AlertEvent]:
         """The events of alerts that have not ended."""
         return self._read("SELECT body FROM firing ORDER BY rule, subject LIMIT ?", EVENTS)
 
-    def _read(self, query: str, most: int) -> list[AlertEvent]:
+    def _read(self, query: str, *values: object) -> list[AlertEvent]:
         with self._turn:
-            rows = self._connection.execute(query, (most,)).fetchall()
+            rows = self._connection.execute(query, values).fetchall()
         return [msgspec.json.decode(body, type=AlertEvent) for (body,) in rows]
 
     def _setting(self, name: str, kind: type[T], otherwise: T) -> T:

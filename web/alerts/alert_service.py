@@ -73,9 +73,13 @@ class AlertService:
         """The alerts that have begun and not ended."""
         return self._book.firing()
 
-    def events(self, most: int = 500) -> list[AlertEvent]:
-        """What began and ended, newest first."""
-        return self._book.events(most)
+    async def events(self, rule: str | None = None) -> list[AlertEvent]:
+        """What began and ended, of all rules or of one, newest first."""
+        return await asyncio.to_thread(self._book.events, rule)
+
+    def has_dropped_events(self) -> bool:
+        """Whether old events were deleted."""
+        return self._book.has_dropped()
 
     def change_rules(self, rules: Sequence[Rule]) -> None:
         """Replaces all rules. Raises Invalid."""

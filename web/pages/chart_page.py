@@ -77,13 +77,13 @@ class ChartPages:
         ]
 
     async def show(self, visit: Visit) -> View:
-        """The series that the address names, separated by commas."""
+        """The series that the address names, separated by commas; several charts if they have more lines than there are colours."""
         names = requested_series(visit)
         unit = visit.arguments.get("unit", NUMBER)
         if unit not in _KINDS:
             raise Invalid("unit={unit} is not one of {choices}", unit=repr(unit[:80]), choices=", ".join(_KINDS))
         title, subject = _title(names), _subject(names)
-        charts = charts_of(visit, Chart(title, unit, tuple(_line(name, subject) for name in names)))
+        charts = charts_of(visit, *Chart(title, unit, tuple(_line(name, subject) for name in names)).parts())
         now_s = self._now_s()
         found = await asyncio.to_thread(self._read_chart, names, now_s - charts.seconds, now_s, now_s)
         rows = [

@@ -14,7 +14,12 @@ from web.routes import Visit
 RANGES: Final = {"1h": 3_600, "6h": 21_600, "1d": 86_400, "7d": 604_800, "30d": 2_592_000}
 """Names in addresses, and seconds."""
 MOST_LINES: Final = 6  # limit: colours that can be told apart
+_MOST_LINKED: Final = (
+    24  # limit: series of one address, which servers take up to 8 KiB; names have up to 255 characters
+)
 STORE_LATENCY: Final = "Store latency, 99th percentile"
+FIRST_BROKERS: Final = "The first {shown} of {total} brokers are drawn, in the order of their names."
+FURTHEST_GROUPS: Final = "The {shown} of {total} consumer groups with the most waiting messages are drawn."
 
 RATE, NUMBER, BYTES, DURATION, SHARE = "rate", "number", "bytes", "duration", "share"
 """Units: how the browser shows values. A share is 0 to 1, a duration is in ms."""
@@ -36,6 +41,28 @@ class Chart(msgspec.Struct, frozen=True):
     """English, a key of the translations."""
     unit: str
     lines: tuple[Line, ...]
+    """All of them. A page draws the first MOST_LINES, says so with `cut`, and links to the others."""
+    cut: str = FIRST_BROKERS
+    """English, a key of the translations."""
+
+    @property
+    def drawn(self) -> tuple[Line, ...]:
+        """The lines that have a colour each."""
+        return self.lines[:MOST_LINES]
+
+    @property
+    def others(self) -> list[tuple[int, int, str]]:
+        """The lines that are not drawn, in parts that an address can name: number of the first and the last, and their series."""
+        return [
+            (begin + 1, begin + len(part), ",".join(line.series for line in part))
+            for begin in range(MOST_LINES, len(self.lines), _MOST_LINKED)
+            for part in [self.lines[begin : begin + _MOST_LINKED]]
+        ]
+
+    def parts(self) -> list["Chart"]:
+        """Charts of which each draws all its lines."""
+        starts = range(0, len(self.lines), MOST_LINES)
+        return [msgspec.structs.replace(self, lines=self.lines[begin : begin + MOST_LINES]) for begin in starts]
 
 
 RANGE_ARGUMENT: Final = {"range": f"The time that charts show: {', '.join(RANGES)}. The values are at /history."}

@@ -16,7 +16,6 @@ from web.cluster.protection import is_system_group
 from web.pages.alerts.alert_rows import FIRING_COLUMNS, FiringRow, firing_row
 from web.pages.charts import (
     DURATION,
-    MOST_LINES,
     NUMBER,
     RANGE_ARGUMENT,
     RATE,
@@ -268,16 +267,15 @@ class OverviewPages:
 
 
 def _charts(visit: Visit, brokers: Sequence[str]) -> Charts:
-    shown = brokers[:MOST_LINES]
     return charts_of(
         visit,
         Chart("Messages per second", RATE, (Line("cluster.in", "Received"), Line("cluster.out", "Delivered"))),
         Chart("Messages that groups have not consumed", NUMBER, (Line("cluster.lag", "All groups"),)),
-        Chart("Disk used", SHARE, tuple(Line(f"broker.disk/{name}", name, is_name=True) for name in shown)),
+        Chart("Disk used", SHARE, tuple(Line(f"broker.disk/{name}", name, is_name=True) for name in brokers)),
         Chart(
             STORE_LATENCY,
             DURATION,
-            tuple(Line(f"broker.p99/{name}", name, is_name=True) for name in shown),
+            tuple(Line(f"broker.p99/{name}", name, is_name=True) for name in brokers),
         ),
     )
 

@@ -1,6 +1,7 @@
 """Topics: the list, one topic with its queues and consumer groups, and how to create, change and delete them and send a message."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +16,9 @@ from web.cluster.protection import check_topic
 from web.cluster.topic_kinds import DEAD_LETTER, NORMAL, RETRY, SYSTEM, topic_kind
 from web.cluster.topic_reader import TopicReader, lag_of
 from web.errors import Invalid, NotFound
-from web.pages.charts import MOST_LINES, NUMBER, RANGE_ARGUMENT, RATE, Chart, Charts, Line, charts_of
+from web.pages.charts import FURTHEST_GROUPS, NUMBER, RANGE_ARGUMENT, RATE, Chart, Charts, Line, charts_of
 from web.pages.groups.group_reads import GroupReads
+from web.pages.settings import differences, shared_settings
 from web.pages.topic_consumers import TopicConsumers
 from web.paths import path_of
 from web.routes import Change, Outcome, Query, Route, View, Visit
@@ -30,6 +32,8 @@ KINDS: Final = Choice(
 _PERMISSIONS: Final = {"RW": READ | WRITE, "R": READ, "W": WRITE}
 _MOST_QUEUES: Final = 1_024
 _MENU: Final = "Topic"
+_SETTINGS: Final = {"write_queues": "Write queues", "read_queues": "Read queues", "permission": "Permission"}
+"""What the form of a topic changes: headings, by the names of its fields."""
 
 
 class TopicRow(msgspec.Struct, frozen=True):
@@ -281,12 +285,13 @@ class TopicPages:
             Column("queues", "Queues", Kind.NUMBER),
             Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
         )
-        current = next(iter(own.values()), TopicConfig(topic))
+        settings = {broker: _settings(config) for broker, config in own.items()}
         data = {
             "topic": topic,
             "kind": kind,
             "messages": sum(row.messages for row in queues),
-            "settings": _settings(current),
+            "settings": shared_settings(settings) or _settings(TopicConfig(topic)),
+            "differences": differences(settings, _SETTINGS),
             "brokers_with_topic": sorted(own),
             "is_sendable": topic not in names.FORBIDDEN_TO_SEND and kind != DEAD_LETTER,
             "is_changeable": kind != SYSTEM,
@@ -356,16 +361,23 @@ class TopicPages:
         )
 
     async def update(self, visit: Visit, form: TopicSettingsForm) -> Outcome:
-        """Replaces a topic's settings."""
+        """Changes a topic's queues and permission, at one broker or at all that have it; its other settings stay."""
         topic = visit.path["topic"]
-        before = (await self._reader.configs()).by_topic.get(topic, {})
+        self._cluster.forget()  # settings that were changed since must not be written back
+        configs = await self._reader.configs()
+        before = configs.by_topic.get(topic, {})
+        if not form.broker and configs.problems:
+            raise Invalid(
+                "; ".join(configs.problems),
+                "Nothing was changed: not all brokers could be read. Choose one broker, or try again.",
+            )
         if not before:
             raise NotFound("the topic {topic} does not exist", topic=topic)
         check_topic(topic, await self._reader.system_names())
         config = _config(topic, form)
         targets = [form.broker] if form.broker else sorted(before)
         for broker in targets:
-            await self._put(config, broker)
+            await self._put(_changed(before.get(broker, config), config), broker)
         return Outcome(
             "The settings of the topic {topic} were changed.",
             {"topic": topic},
@@ -433,7 +445,7 @@ class TopicPages:
 
 
 def _charts(visit: Visit, topic: str, groups: Sequence[TopicGroupRow]) -> Charts:
-    furthest = sorted(groups, key=lambda row: -row.lag)[:MOST_LINES]
+    furthest = sorted(groups, key=lambda row: -row.lag)
     return charts_of(
         visit,
         Chart(
@@ -445,6 +457,7 @@ def _charts(visit: Visit, topic: str, groups: Sequence[TopicGroupRow]) -> Charts
             "Lag of the topic's groups, across all their topics",
             NUMBER,
             tuple(Line(f"group.lag/{row.group}", row.group, is_name=True) for row in furthest),
+            FURTHEST_GROUPS,
         ),
     )
 
@@ -483,6 +496,16 @@ def _config(topic: str, form: TopicForm | TopicSettingsForm) -> TopicConfig:
             choices=", ".join(_PERMISSIONS),
         )
     return TopicConfig(topic, form.read_queues, form.write_queues, _PERMISSIONS[form.permission])
+
+
+def _changed(before: TopicConfig, form: TopicConfig) -> TopicConfig:
+    """The settings at a broker with what the form changes."""
+    return replace(
+        before,
+        read_queue_count=form.read_queue_count,
+        write_queue_count=form.write_queue_count,
+        permission=before.permission & ~(READ | WRITE) | form.permission,
+    )
 
 
 def _settings(config: TopicConfig) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.console import Browser, RunningConsole
-from web.alerts.alert_book import AlertBook
+from web.alerts.alert_book import EVENTS, AlertBook
 from web.alerts.evaluator import AlertEvent
 from web.alerts.rules import What
 
@@ -30,8 +30,14 @@ SECRET = "hunter2-hunter2"
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
     folder = tmp_path_factory.mktemp("alerts")
     book = AlertBook(folder / "alerts.db")
+    now_s = time.time()
+    # The first one is one too many. Those of another rule follow, as if the clock had been set back.
     book.record(
-        [AlertEvent(time.time(), "group lag time", "<b>billing", True, 400.0, "x lag-time=400", What.LAG_TIME, 300.0)]
+        [
+            AlertEvent(now_s, "group lag time", "forgotten", False, 0.0, ""),
+            AlertEvent(now_s, "group lag time", "<b>billing", True, 400.0, "x", What.LAG_TIME, 300.0),
+            *[AlertEvent(now_s - 60, "role restarts", "broker", False, 0.0, "")] * (EVENTS - 1),
+        ]
     )
     book.close()
     with RunningConsole(folder) as running:
@@ -95,6 +101,21 @@ def test_page_shows_what_fires_and_what_happened(admin: Browser) -> None:
     chosen = admin.get("/alerts?state=firing")
     assert 'name="next" value="/alerts?state=firing"' in chosen.text, "another language keeps what was selected"
     assert "rule,subject,since,value,threshold" in admin.get("/alerts?format=csv").text
+
+
+def test_page_of_a_rule_has_all_its_events_that_are_kept(admin: Browser) -> None:
+    path = "/alerts/rules/group%20lag%20time"
+    [event] = admin.read(path)["events"]["rows"]
+    assert (event["subject"], event["value"]) == ("<b>billing", 400.0)
+    others = admin.read("/alerts/rules/role%20restarts?page=200")["events"]
+    assert (others["total"], len(others["rows"])) == (EVENTS - 1, 49)
+    assert admin.read("/alerts?events.filter=billing")["events"]["total"] == 1
+    for page in (path, "/alerts"):
+        assert (
+            "Of all rules together, the newest 10,000 entries are kept; older ones were deleted."
+            in admin.get(page).text
+        )
+    assert "No alert of this rule is recorded." in admin.get("/alerts/rules/broker%20down").text
 
 
 def test_rule_is_created_changed_and_deleted(admin: Browser) -> None:

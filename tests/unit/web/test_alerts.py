@@ -178,7 +178,16 @@ def test_oldest_events_are_forgotten(book: AlertBook, monkeypatch: pytest.Monkey
     monkeypatch.setattr("web.alerts.alert_book.EVENTS", 3)
     for number in range(9):
         book.record([AlertEvent(NOW, "late", "billing", True, number, str(number))])
+        assert book.has_dropped() == (number > 2)
     assert [event.text for event in book.events()] == ["8", "7", "6"]
+
+
+def test_all_kept_events_of_a_rule_are_found_among_those_of_others(book: AlertBook) -> None:
+    names = ["late", 'a "quoted"\\ rule', "迟到", "lat"]
+    book.record([AlertEvent(NOW, name, "billing", True, 0, name) for name in names])
+    book.record([AlertEvent(NOW, "other", "billing", True, 0, "other")] * 3_000)
+    assert [[event.text for event in book.events(name)] for name in names] == [[name] for name in names]
+    assert (len(book.events("other")), book.events("none"), len(book.events())) == (3_000, [], 3_004)
 
 
 def test_book_that_cannot_be_opened_is_kept_in_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -350,7 +359,7 @@ def test_late_group_is_recorded_and_reported_once(
         await notified(hook, 3)
         bodies = [body["events"] for _, body in hook.posted]
         assert [(len(events), events[0]["firing"]) for events in bodies] == [(1, True), (1, True), (1, False)]
-        assert [event.firing for event in service.events()] == [False, True]
+        assert [event.firing for event in await service.events()] == [False, True]
         assert service.firing() == []
 
     with caplog.at_level(logging.INFO):

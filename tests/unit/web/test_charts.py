@@ -1,15 +1,20 @@
 """Charts of the history: what an address selects, and the figures as a table."""
 
 import asyncio
+import html
+import re
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
 from web.errors import Invalid
 from web.history.history_file import Chart as Points
 from web.pages.chart_page import ChartPages
-from web.pages.charts import Chart, Line, charts_of
+from web.pages.charts import FIRST_BROKERS, Chart, Line, charts_of
 from web.routes import Access, Visit
+from web.serving.html import Templates
 from web.tables.table import Kind
+from web.translations import translator
 
 
 def visit(**arguments: str) -> Visit:
@@ -22,6 +27,43 @@ def test_range_of_the_address_applies_to_all_charts_and_empty_charts_are_left_ou
     assert charts_of(visit()).seconds == 3_600
     with pytest.raises(Invalid, match="range='99d' is not one of 1h, 6h"):
         charts_of(visit(range="99d"))
+
+
+BROKERS = tuple(Line(f"broker.disk/b{number:02}", f"b{number:02}", is_name=True) for number in range(1, 36))
+
+
+def test_chart_of_more_lines_than_colours_says_so_and_links_to_the_others() -> None:
+    charts = charts_of(visit(range="7d"), Chart("Disk used", "share", BROKERS), Chart("Few", "share", BROKERS[:6]))
+    page = Templates("/base")._environment.from_string(
+        '{% from "charts.html" import charts with context %}{{ charts(all) }}'
+    )
+    text = page.render(t=translator("zh"), all=charts, path="/", visit=visit())
+    assert re.findall("data-series=.broker.disk/(b..)", text) == [f"b0{number}" for number in range(1, 7)] * 2
+    assert text.count("按名称顺序绘制 35 个 Broker 中的前 6 个。") == 1
+    links = [html.unescape(link) for link in re.findall(r'class="item" href="([^"]+)"', text)]
+    found = [parse_qs(urlsplit(link).query) for link in links]
+    assert [(one["unit"], one["range"]) for one in found] == [(["share"], ["7d"])] * 2
+    assert [one["series"][0].split(",")[0] for one in found] == ["broker.disk/b07", "broker.disk/b31"]
+    assert sum(len(one["series"][0].split(",")) for one in found) == 35 - 6
+    assert charts.charts[0].cut == FIRST_BROKERS
+
+
+def test_links_to_the_others_fit_into_a_request() -> None:
+    lines = tuple(Line(f"broker.behind/{number:03}{'x' * 252}", "", is_name=True) for number in range(200))
+    others = Chart("A", "bytes", lines).others
+    assert [first for first, _, _ in others] == list(range(7, 200, 24))
+    assert others[-1][1] == 200
+    assert max(len(quote(series)) for _, _, series in others) < 7_000
+
+
+def test_page_of_a_chart_draws_every_series_in_a_colour_of_its_own() -> None:
+    pages = ChartPages(lambda *_: Points(10, [], {}), lambda: 0.0)
+    series = [line.series for line in BROKERS[6:20]]
+    view = asyncio.run(pages.show(visit(series=",".join(series), unit="share")))
+    drawn = [[line.series for line in chart.drawn] for chart in view.data["charts"].charts]
+    assert [len(lines) for lines in drawn] == [6, 6, 2]
+    assert [one for lines in drawn for one in lines] == series
+    assert not any(chart.others for chart in view.data["charts"].charts)
 
 
 def test_figures_have_a_row_for_each_time_and_series_and_gaps_without_a_value() -> None:

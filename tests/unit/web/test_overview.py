@@ -12,6 +12,7 @@ from headrace.protocol.bodies import ClusterInfo
 from headrace.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from web.cluster.cluster import Cluster
 from web.pages import overview
+from web.pages.charts import STORE_LATENCY
 from web.pages.disks import Disks
 from web.pages.overview import AttentionRow, OverviewPages, StoppedBroker, attention_rows
 from web.routes import Access, View, Visit
@@ -106,6 +107,21 @@ def show(stand_in: Any, control_socket: Path | None = None) -> View:
         return view
 
     return asyncio.run(view())
+
+
+class Many(Brokers):
+    """Eight brokers that do not answer."""
+
+    async def cluster_info(self) -> ClusterInfo:
+        names = [f"b{number}" for number in range(8)]
+        return ClusterInfo({name: BrokerData(name, "C", {0: "h:3"}) for name in names}, {"C": names})
+
+
+def test_charts_have_every_broker() -> None:
+    charts = {chart.title: chart for chart in show(Many(6, "6")).data["charts"].charts}
+    for title in ("Disk used", STORE_LATENCY):
+        assert [line.label for line in charts[title].lines] == [f"b{number}" for number in range(8)]
+        assert [(first, last) for first, last, _ in charts[title].others] == [(7, 8)]
 
 
 class NoNameServer(Brokers):

@@ -75,8 +75,8 @@ def texts_of_failures() -> Iterator[str]:
 
 
 TABLES = {
-    "CHECK", "FAILED_LOGINS", "LOGS_IN_ELSEWHERE", "STORE_LATENCY", "WHAT_WORDS", "WRONG_PASSWORDS",
-    "_LABELS", "_MEASURES", "_ROLE_OF_PROVIDER", "_TITLES",
+    "CHECK", "FAILED_LOGINS", "FIRST_BROKERS", "FURTHEST_GROUPS", "LOGS_IN_ELSEWHERE", "STORE_LATENCY", "WHAT_WORDS", "WRONG_PASSWORDS",
+    "_LABELS", "_MEASURES", "_ROLE_OF_PROVIDER", "_SETTINGS", "_TITLES",
 }  # fmt: skip
 """Constants with texts, which are passed on."""
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from web.alerts.alert_book import EVENTS
 from web.alerts.alert_service import AlertService
 from web.alerts.channels import LOG, Channel, Mail, NotDelivered, Webhook
 from web.alerts.rules import Rule, What
@@ -34,7 +35,6 @@ from web.routes import Access, Change, Outcome, Query, Route, View, Visit, secre
 from web.tables.table import Choice, Table
 
 _MENU: Final = "Alerts"
-_MOST_EVENTS: Final = 2_000  # limit: rows that a page filters
 _STATES: Final = Choice("state", "State", (("all", "All"), ("firing", "firing"), ("resolved", "resolved")))
 
 
@@ -146,7 +146,7 @@ class AlertPages:
     async def list(self, _visit: Visit) -> View:
         """What fires, the rules, the channels, and what happened."""
         rules, channels = self._alerts.rules, self._alerts.channels
-        events = [event_row(event) for event in self._alerts.events(_MOST_EVENTS)]
+        events = [event_row(event) for event in await self._alerts.events()]
         tables: list[Table[Any]] = [
             Table(
                 "firing",
@@ -170,14 +170,13 @@ class AlertPages:
                 empty="No alert has fired yet.",
             ),
         ]
-        is_cut = len(events) >= _MOST_EVENTS
-        data = {"new": Rule("", What.LAG_MESSAGES, 1_000, for_s=60), "is_cut": is_cut, **self._choices()}
+        data = {"new": Rule("", What.LAG_MESSAGES, 1_000, for_s=60), **self._kept(), **self._choices()}
         return View("Alerts", "alerts/list.html", data, tables)
 
     async def show_rule(self, visit: Visit) -> View:
         """One rule, and its events."""
         rule = self._rule(visit.path["rule"])
-        events = [event_row(event) for event in self._alerts.events(_MOST_EVENTS) if event.rule == rule.name]
+        events = [event_row(event) for event in await self._alerts.events(rule.name)]
         table = Table(
             "events",
             EventRow,
@@ -185,12 +184,13 @@ class AlertPages:
             EVENT_COLUMNS,
             search=("subject",),
             sort="-at",
-            empty="The rule has never fired.",
+            empty="No alert of this rule is recorded.",
         )
         data = {
             "rule": rule,
             "threshold": measure(rule.what.value, rule.threshold),
             "firing": sum(event.rule == rule.name for event in self._alerts.firing()),
+            **self._kept(),
             **self._choices(),
         }
         return View("Rule", "alerts/rule.html", data, [table], rule.name)
@@ -307,6 +307,10 @@ class AlertPages:
 
     def _channel(self, name: str) -> Channel | None:
         return next((one for one in self._alerts.channels if one.name == name), None)
+
+    def _kept(self) -> dict[str, Any]:
+        """How many events are kept, and whether older ones were deleted."""
+        return {"kept": EVENTS, "has_dropped": self._alerts.has_dropped_events()}
 
     def _choices(self) -> dict[str, Any]:
         """What the form of a rule offers."""

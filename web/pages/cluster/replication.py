@@ -12,7 +12,7 @@ from headrace import Admin
 from headrace.errors import HeadraceError
 from headrace.model import names
 from web.cluster.runtime_figures import RuntimeFigures
-from web.pages.charts import BYTES, MOST_LINES, Chart, Line, charts_of
+from web.pages.charts import BYTES, Chart, Line, charts_of
 from web.pages.cluster.cluster_reads import Broker, ClusterReads
 from web.paths import path_of
 from web.routes import View, Visit
@@ -154,7 +154,7 @@ class ReplicationPage:
         of_name: dict[str, list[SlaveRow]] = {each.broker.name: [] for each in members}
         for slave in slaves:
             of_name[slave.broker].append(slave)
-        lines = tuple(Line(f"broker.behind/{each.key}", each.key, is_name=True) for each in copies[:MOST_LINES])
+        lines = tuple(Line(f"broker.behind/{each.key}", each.key, is_name=True) for each in copies)
         tables: list[Table[Any]] = [
             Table(
                 "masters",

@@ -16,7 +16,8 @@ from web.errors import NotFound
 from web.pages.charts import DURATION, NUMBER, RATE, Chart, Line, charts_of
 from web.pages.groups.group_list import MODES, OFFLINE, ONLINE
 from web.pages.groups.group_reads import GroupReads, Settings
-from web.pages.groups.group_settings import form_of
+from web.pages.groups.group_settings import forms_of
+from web.pages.settings import differences, shared_settings
 from web.paths import path_of
 from web.routes import View, Visit
 from web.tables.table import Column, Kind, Table
@@ -148,6 +149,7 @@ class GroupPage:
                 empty="No broker has settings for the group.",
             ),
         ]
+        forms = forms_of(own)
         return View(
             "Consumer group",
             "groups/group.html",
@@ -156,7 +158,8 @@ class GroupPage:
                 "summary": summary,
                 "findings": findings,
                 "is_system": is_system_group(group),
-                "form": form_of(own),
+                "form": shared_settings(forms),
+                "differences": differences(forms, {column.key: column.label for column in _SETTINGS_COLUMNS[1:]}),
                 "consumption": consumption_of(own),
                 "charts": charts_of(
                     visit,

@@ -1,7 +1,8 @@
 """Settings of groups: created, changed, deleted; and consumption paused and resumed."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -134,11 +135,12 @@ class GroupSettings:
         return {masters[broker]: config for broker, config in own.items() if broker in masters}
 
 
-def form_of(settings: dict[str, SubscriptionGroupConfig]) -> SettingsForm | None:
-    """The form with a group's present settings, those of its first broker; None if no broker has any."""
-    if not settings:
-        return None
-    config = settings[min(settings)]
+def forms_of(settings: Mapping[str, SubscriptionGroupConfig]) -> dict[str, dict[str, Any]]:
+    """The fields of the form with a group's present settings, of each broker."""
+    return {broker: msgspec.to_builtins(_form(config)) for broker, config in settings.items()}
+
+
+def _form(config: SubscriptionGroupConfig) -> SettingsForm:
     return SettingsForm(
         config.consume_enable,
         config.retry_max_times,
