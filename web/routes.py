@@ -103,7 +103,7 @@ class Query:
     """As in Sanic: `/topics/<topic:str>`. Names of topics and groups in it are percent-encoded."""
     run: Callable[[Visit], Awaitable[View]]
     summary: str
-    """One line for the API's document."""
+    """One line for the API's document and page: English, a key of the translations."""
     access: Access = Access.VIEWER
     menu: str = ""
     """Its entry in the navigation (English, a key of the translations); empty: none."""

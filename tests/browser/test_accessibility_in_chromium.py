@@ -35,9 +35,15 @@ CUT = """() => {
         if (wide(one) && (small || !getComputedStyle(one).backgroundImage.includes('gradient'))) found.push(`${one.ariaLabel} is cut`);
     }
     for (const one of document.querySelectorAll('.scroll tbody :is(th, td)')) if (wide(one)) found.push(`cell: ${one.textContent.trim()}`);
+    const visible = (one) => one.checkVisibility();
+    for (const one of document.querySelectorAll('.scroll')) if (visible(one) && !one.innerText.trim()) found.push(`${one.ariaLabel} is an empty box`);
+    for (const one of document.querySelectorAll('.scroll td[data-label]')) {
+        if (small && visible(one) && !one.innerText.trim() && !one.querySelector('input')) found.push(`${one.dataset.label} has no value`);
+    }
+    for (const one of document.querySelectorAll('.note')) if (getComputedStyle(one).fontWeight !== '400') found.push(`bold: ${one.textContent}`);
     return found;
 }"""
-"""What is cut, with nothing that shows it: a large screen may scroll tables, whose edges then have a shadow."""
+"""What is empty, and what is cut, with nothing that shows it: a large screen may scroll tables, whose edges then have a shadow."""
 
 
 def log_in(page: Page, port: int) -> None:
@@ -63,7 +69,7 @@ def test_page_has_no_finding(world: World, page: Page, part: int) -> None:
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_nothing_is_cut_and_the_header_is_one_row(world: World, page: Page, width: int) -> None:
+def test_nothing_is_cut_or_empty_and_the_header_is_one_row(world: World, page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     log_in(page, world.port)
     found = {}

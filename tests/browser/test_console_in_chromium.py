@@ -51,6 +51,10 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     page.get_by_label("Filter").fill("Browser")
     expect(page.get_by_role("link", name="FromTheBrowser")).to_be_visible()
     assert page.url.endswith("filter=Browser&kind=normal")
+    page.get_by_role("link", name="Topic", exact=True).and_(page.locator("th a")).click()  # the form keeps the order
+    page.get_by_label("Filter").fill("unmatched")
+    expect(page.get_by_text("No entry matches the filter.")).to_be_visible()
+    assert page.url.endswith("sort=-topic&filter=unmatched&kind=normal")
     page.get_by_label("Filter").fill(PAYLOAD)
     expect(page.get_by_text("No entry matches the filter.")).to_be_visible()
     page.get_by_role("main").focus()

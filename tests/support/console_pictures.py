@@ -58,6 +58,7 @@ SETTINGS: Final = {"mappedFileSizeCommitLog": "16777216", "aclEnable": "true", "
 PAYMENTS: Final = 30
 TALLEST: Final = 2_400
 """Pixels of a page that are shown."""
+TAIL_ROWS: Final = 5
 COMBINATIONS: Final = [*product(("light", "dark"), ("en", "zh"), (1440, 390))]
 KEPT: Final = [("light", "en", 1440), ("dark", "zh", 390)]
 
@@ -113,7 +114,7 @@ def write_history(folder: Path) -> None:
     """Six hours of a shop's day, with a lag that began an hour ago."""
     chance, now = random.Random(7), time.time() // 10 * 10
     folder.mkdir(parents=True, exist_ok=True)
-    history = HistoryFile(folder / "history.db")
+    history, disk = HistoryFile(folder / "history.db"), shutil.disk_usage(folder)
     lag = 0.0
     for ago in range(21_600, 0, -10):
         wave = 1 + 0.4 * chance.random() + (0.8 if 9_000 < ago < 12_000 else 0)
@@ -135,6 +136,8 @@ def write_history(folder: Path) -> None:
                 "group.lag/shipping": 0,
                 "broker.in/broker-a": 420 * wave,
                 "broker.p99/broker-a": 1 + chance.random(),
+                "broker.disk/broker-a": disk.used / (disk.used + disk.free) - ago * 1e-7,
+                "group.dead/billing": 0,
             },
         )
     history.close()
@@ -229,7 +232,8 @@ def take(folder: Path, port: int, combinations: Sequence[tuple[str, str, int]]) 
     chromium = shutil.which("chromium")
     assert chromium is not None, "install Debian's package chromium"
     folder.mkdir(parents=True, exist_ok=True)
-    found = pages(port)
+    found, sender = pages(port), PlainBrowser(port)
+    sender.log_in("admin", PASSWORD)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox"] if os.getuid() == 0 else []
@@ -241,6 +245,8 @@ def take(folder: Path, port: int, combinations: Sequence[tuple[str, str, int]]) 
                 page.wait_for_load_state("load")
                 for chart in page.locator("[data-chart]").all():
                     chart.locator("canvas, .state").first.wait_for()
+                if name == "topic-tail":
+                    _fill_tail(page, sender)
                 wide = page.evaluate("document.documentElement.scrollWidth")
                 if wide > width:
                     sys.stdout.write(f"{name}: {wide} pixels wide in {language}, {width}\n")
@@ -251,6 +257,16 @@ def take(folder: Path, port: int, combinations: Sequence[tuple[str, str, int]]) 
                 page.set_viewport_size({"width": width, "height": 900})
             page.context.close()
         browser.close()
+
+
+def _fill_tail(page: Page, sender: PlainBrowser) -> None:
+    """Sends messages until the live tail shows some."""
+    number = 0
+    while page.locator("[data-tail] tbody tr").count() < TAIL_ROWS:
+        form = {"body": f'{{"order": {number}, "customer": "c-{number}"}}', "keys": f"order-{number}"}
+        assert sender.send("/topics/Orders/messages", form).status == 303
+        number += 1
+        page.wait_for_timeout(200)
 
 
 def _log_in(browser: Browser, port: int, theme: str, language: str, width: int) -> Page:

@@ -17,6 +17,9 @@ from headrace.sync import Admin, Message, Producer, PushConsumer
 from support.appliance import Appliance
 from support.console import PASSWORD, Browser, first_administrator, is_up
 from support.servers import free_port, wait_until
+from web.alerts.alert_book import AlertBook
+from web.alerts.evaluator import AlertEvent
+from web.alerts.rules import What
 from web.application import ConsoleSettings, make_console
 from web.config import ConsoleConfig
 from web.routes import Query, Route
@@ -68,11 +71,16 @@ def console_world(folder: Path) -> Iterator[World]:
         if message.body == b"0":
             raise Reject("of no use")
 
+    (data / "console").mkdir(parents=True, mode=0o700)
+    book = AlertBook(data / "console" / "alerts.db")
+    book.record([AlertEvent(time.time(), "broker down", "gone", True, 1.0, "", What.BROKER_DOWN, 1.0)])
+    book.close()
     with Appliance(data, settings=QUICK, console_port=port) as appliance:
         wait_until(lambda: is_up(port), WAIT_S, "console")
         world = World(appliance, port, first_administrator(data / "console", port))
         with Admin(appliance.name_server) as sdk:
             sdk.create_topic("Orders", 2)
+            sdk.create_topic("Unused", 1)
         consumer = PushConsumer("billing", appliance.name_server)
         consumer.subscribe("Orders", handler=handle)
         with Producer("shop", appliance.name_server) as producer, consumer:

@@ -38,7 +38,7 @@ _COLUMNS: Final[tuple[Column[OperationRow], ...]] = (
     Column("path", "Path"),
     Column("method", "Method"),
     Column("role", "Role", is_word=True),
-    Column("summary", "Description"),
+    Column("summary", "Description", is_word=True),
 )
 
 

@@ -313,14 +313,19 @@ class TopicPages:
         return View("Topic", "topics/show.html", data, tables, topic, [*configs.problems, *offsets.problems])
 
     async def _add_delays(self, topic: str, rows: Sequence[TopicGroupRow]) -> list[TopicGroupRow]:
-        """One request for each row and broker."""
-        answers = await self._cluster.map(lambda group: self._groups.delays(group, topic), [row.group for row in rows])
-        return [
-            msgspec.structs.replace(row, problem=str(answer))
-            if isinstance(answer, Exception)
-            else msgspec.structs.replace(row, delay=max(answer.values(), default=0))
-            for row, answer in zip(rows, answers, strict=True)
-        ]
+        """One request for each broker and row with waiting messages."""
+        behind = [row.group for row in rows if row.lag]
+        answers = await self._cluster.map(lambda group: self._groups.delays(group, topic), behind)
+        found = dict(zip(behind, answers, strict=True))
+        enriched: list[TopicGroupRow] = []
+        for row in rows:
+            answer = found.get(row.group, {})
+            enriched.append(
+                msgspec.structs.replace(row, problem=str(answer))
+                if isinstance(answer, Exception)
+                else msgspec.structs.replace(row, delay=max(answer.values(), default=0))
+            )
+        return enriched
 
     async def _add_statistics(self, rows: Sequence[TopicRow]) -> Sequence[TopicRow]:
         """Two requests for each broker and one for each row and broker."""

@@ -30,7 +30,10 @@
       cell(format.format(new Date(message.stored_at)), "time"), cell(link), cell(String(message.queue), "number"), cell(String(message.offset), "number"),
       cell(message.tag), cell(message.keys.join(" ")), cell(String(message.size), "number"), cell(message.body),
     );
-    for (const one of row.cells) one.dataset.label = table.tHead.rows[0].cells[one.cellIndex].textContent;
+    for (const one of row.cells) {
+      one.dataset.label = table.tHead.rows[0].cells[one.cellIndex].textContent;
+      one.classList.toggle("blank", !one.textContent);
+    }
     body.prepend(row);
     while (body.rows.length > MOST_ROWS) body.deleteRow(-1);
   }

@@ -20,6 +20,8 @@ TEXTS: dict[str, Callable[[ast.Call], list[ast.expr]]] = {
     "Problem": lambda call: call.args[:1],
     "_problem": lambda call: call.args[:1],
     "Outcome": lambda call: call.args[:1],
+    "Query": lambda call: call.args[2:3],
+    "Change": lambda call: call.args[4:5],
     "Chart": lambda call: call.args[:1],
     "Line": lambda call: [] if any(word.arg == "is_name" for word in call.keywords) else call.args[1:2],
 }
@@ -76,7 +78,7 @@ def texts_of_failures() -> Iterator[str]:
 
 TABLES = {
     "CHECK", "FAILED_LOGINS", "FIRST_BROKERS", "FURTHEST_GROUPS", "LOGS_IN_ELSEWHERE", "STORE_LATENCY", "WHAT_WORDS", "WRONG_PASSWORDS",
-    "_LABELS", "_MEASURES", "_ROLE_OF_PROVIDER", "_SETTINGS", "_TITLES",
+    "_LABELS", "_MEASURES", "_MEASURES_OF_ONE", "_ROLE_OF_PROVIDER", "_SETTINGS", "_TITLES",
 }  # fmt: skip
 """Constants with texts, which are passed on."""
 

@@ -167,11 +167,11 @@ class AccountPage:
                 broker=address,
             )
         values: dict[str, Any] = {"account": form.access_key, "count": len(targets)}
-        message = "The account {account} was saved on {count} brokers."
+        message = "The account {account} was saved. Brokers: {count}."
         if is_made:
             values["secret"] = secret
         return Outcome(
-            "The account {account} was created on {count} brokers. Its secret key is shown only now: {secret}"
+            "The account {account} was created. Brokers: {count}. Its secret key is shown only now: {secret}"
             if is_made
             else message,
             values,
@@ -205,7 +205,7 @@ class AccountPage:
         for broker in having:
             await self._reads.cluster.admin.delete_account(access_key, broker=targets[broker])
         return Outcome(
-            "The account {account} was deleted on {count} brokers.",
+            "The account {account} was deleted. Brokers: {count}.",
             {"account": access_key, "count": len(having)},
             "/acl",
             before={broker: _shown(found) for broker, found in before.items() if found is not None},

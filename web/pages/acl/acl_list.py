@@ -139,7 +139,7 @@ class AclList:
         for address in targets.values():
             await self._reads.cluster.admin.update_global_white_addresses(addresses or CLEARED, broker=address)
         return Outcome(
-            "The global white addresses of {count} brokers were replaced.",
+            "The global white addresses were replaced. Brokers: {count}.",
             {"count": len(targets)},
             "/acl",
             before=before,

@@ -82,6 +82,12 @@ _MEASURES: Final = {
     What.ROLE_RESTARTS: "{n} restarts",
 }
 """Values with their units: English, keys of the translations."""
+_MEASURES_OF_ONE: Final = {
+    What.LAG_MESSAGES: "{n} message",
+    What.DEAD_LETTERS: "{n} dead letter",
+    What.DISK_DAYS: "{n} day",
+    What.ROLE_RESTARTS: "{n} restart",
+}
 _OF_GROUPS: Final = frozenset({What.LAG_MESSAGES.value, What.LAG_TIME.value, What.DEAD_LETTERS.value})
 
 
@@ -92,7 +98,10 @@ def measure(what: str, value: float | None) -> tuple[str, dict[str, Any]] | None
     if what == What.BROKER_DOWN.value:
         return "does not answer" if value else "answers", {}
     number = f"{round(value, 1):,.15g}"
-    return (_MEASURES[What(what)], {"n": number}) if what else ("{n}", {"n": number})
+    if not what:
+        return "{n}", {"n": number}
+    measures = {**_MEASURES, **_MEASURES_OF_ONE} if number == "1" else _MEASURES
+    return measures[What(what)], {"n": number}
 
 
 def _rule_path(rule: str) -> str:

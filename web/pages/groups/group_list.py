@@ -115,8 +115,8 @@ class GroupList:
         """A row with its members and its lag. Raises HeadraceError."""
         connection = await self._reads.members(row.group)
         stats = await self._reads.progress(row.group)
-        waiting = {queue.topic for queue, one in stats.offset_table.items() if one.broker_offset > one.consumer_offset}
-        delays = [await self._reads.delays(row.group, topic) for topic in sorted(waiting)]
+        waiting = {queue for queue, one in stats.offset_table.items() if one.broker_offset > one.consumer_offset}
+        delays = [await self._reads.delays(row.group, topic) for topic in sorted({queue.topic for queue in waiting})]
         is_online = bool(connection.connection_set)
         mode = connection.message_model
         return msgspec.structs.replace(
@@ -125,7 +125,7 @@ class GroupList:
             members=len(connection.connection_set),
             mode=MODES[mode] if is_online and mode is not None else None,
             lag=sum(max(0, one.broker_offset - one.consumer_offset) for one in stats.offset_table.values()),
-            delay=max((delay for queues in delays for delay in queues.values()), default=0),
+            delay=max((queues[queue] for queues in delays for queue in queues.keys() & waiting), default=0),
             rate=stats.consume_tps,
             topics=sorted({queue.topic for queue in stats.offset_table if not names.is_retry_topic(queue.topic)}),
         )

@@ -239,22 +239,28 @@ def member_row(
 def queue_rows(
     stats: ConsumeStats, delays: Mapping[MessageQueue, int], reports: Mapping[str, ConsumerRunningInfo]
 ) -> list[QueueRow]:
-    """The rows of the group's queues, in the order of topic, broker and queue."""
+    """The rows of the group's queues, in the order of topic, broker and queue.
+
+    A delay may be a few seconds older than the offsets: none applies if no message waits.
+    """
     owners = {queue: client for client, report in sorted(reports.items()) for queue in report.mq_table}
-    return [
-        QueueRow(
-            queue.topic,
-            queue.broker_name,
-            queue.queue_id,
-            max(0, one.broker_offset - one.consumer_offset),
-            delays.get(queue),
-            one.consumer_offset,
-            one.broker_offset,
-            one.last_timestamp,
-            owners.get(queue),
+    rows: list[QueueRow] = []
+    for queue, one in sorted(stats.offset_table.items()):
+        lag = max(0, one.broker_offset - one.consumer_offset)
+        rows.append(
+            QueueRow(
+                queue.topic,
+                queue.broker_name,
+                queue.queue_id,
+                lag,
+                delays.get(queue) if lag else 0,
+                one.consumer_offset,
+                one.broker_offset,
+                one.last_timestamp,
+                owners.get(queue),
+            )
         )
-        for queue, one in sorted(stats.offset_table.items())
-    ]
+    return rows
 
 
 def subscription_rows(reports: Mapping[str, ConsumerRunningInfo]) -> list[SubscriptionRow]:

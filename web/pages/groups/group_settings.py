@@ -90,9 +90,7 @@ class GroupSettings:
         for address, config in before.items():
             await self._reads.cluster.admin.update_group(replace(config, consume_enable=is_enabled), broker=address)
         return Outcome(
-            "Consumption was resumed on {count} brokers."
-            if is_enabled
-            else "Consumption was paused on {count} brokers.",
+            "Consumption was resumed. Brokers: {count}." if is_enabled else "Consumption was paused. Brokers: {count}.",
             {"count": len(before)},
             path_of("groups", group),
             before={address: {"consume_enable": config.consume_enable} for address, config in before.items()},
