@@ -55,6 +55,9 @@ def test_tail_shows_messages_as_they_are_sent_and_pauses(appliance: Appliance, a
     expect(page.get_by_role("status")).to_have_text("Waiting for messages.")
     with Producer("tailed", appliance.name_server) as producer:
         wait_until(lambda: _is_shown(producer, page), 60, "a message in the tail")
+        expect(page.get_by_role("cell", name=f"{len(PAYLOAD)} B", exact=True).first).to_be_visible()
+        page.set_viewport_size({"width": 390, "height": 900})
+        expect(page.locator("thead")).to_be_hidden()  # an empty box: rows have labels of their own
         page.get_by_role("button", name="Pause").click()
         expect(page.get_by_role("status")).to_contain_text("Paused.")
         count = page.locator("tbody tr").count()

@@ -83,7 +83,7 @@ def pages(port: int) -> dict[str, str]:
         "group": "/groups/billing?range=6h",
         "group-reset": "/groups/billing/reset?topic=Orders&to=start",
         "group-member": f"/groups/shipping/members/{quote(member, safe='')}?stacks=yes",
-        "messages": "/messages?by=time&topic=Orders&begin=0",
+        "messages": "/messages?by=time&topic=Orders",
         "message": f"/messages/{letter_id}",
         "message-key": "/messages?by=key&topic=Orders&key=order-7",
         "dead-letters-group": "/dead-letters/fraud-check",

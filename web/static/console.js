@@ -41,7 +41,8 @@
   // Servers read and write UTC in fields of times: people read and write them in their own zone, as all other times of the page.
   function showFields(root) {
     for (const field of root.querySelectorAll("input[data-moment]:not([data-local])")) {
-      const moment = momentOf(field.value, true);
+      const isMilliseconds = /^\d{1,14}$/.test(field.value);
+      const moment = isMilliseconds ? new Date(Number(field.value)) : momentOf(field.value, true);
       if (moment) field.value = textOf(moment);
       field.dataset.local = "";
       checkField(field);

@@ -28,7 +28,7 @@
     link.textContent = message.id;
     row.append(
       cell(format.format(new Date(message.stored_at)), "time"), cell(link), cell(String(message.queue), "number"), cell(String(message.offset), "number"),
-      cell(message.tag), cell(message.keys.join(" ")), cell(String(message.size), "number"), cell(message.body),
+      cell(message.tag), cell(message.keys.join(" ")), cell(`${message.size.toLocaleString("en")} B`, "number"), cell(message.body),
     );
     for (const one of row.cells) {
       one.dataset.label = table.tHead.rows[0].cells[one.cellIndex].textContent;
