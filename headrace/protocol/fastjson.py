@@ -9,7 +9,8 @@ in quotes. Here
     a key whose value is None is not written, as fastjson does
 
 Standard JSON is parsed by msgspec; text that it rejects is parsed again by the slow parser below. Text from any peer is parsed with `untrusted`:
-the number of its values and the size of non-standard JSON are limited, so that parsing takes at most some ten milliseconds.
+the number of its values and the size of non-standard JSON are limited, so that parsing takes at most some ten milliseconds. Other text, such as answers of brokers
+with a hundred thousand queues, is given to msgspec once more with its integer and object keys in quotes.
 """
 
 import math
@@ -53,6 +54,11 @@ def loads(data: bytes | bytearray | memoryview | str, *, untrusted: bool = False
                 " put all names in double quotes"
             ) from None
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
+        if not untrusted:
+            try:
+                return _unmarked(msgspec.json.decode(_with_quoted_keys(text)), _MAX_DEPTH)
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                pass
         return _Parser(text, LENIENT_MAX_VALUES if untrusted else sys.maxsize).parse()
 
 
@@ -268,6 +274,54 @@ def _join_surrogates(match: "re.Match[str]") -> str:
     text = match.group()
     # compat: Java accepts a lone surrogate and writes it as a question mark.
     return text.encode("utf-16", "surrogatepass").decode("utf-16") if len(text) == 2 else "?"
+
+
+# Characters that stand in text of ASCII alone for: a string, a quotation mark within a key in quotes, the beginning of a key that had none.
+_STRING, _QUOTE, _WHOLE_KEY, _OBJECT_KEY = "\xa1\xa2\xa3\xa4"
+_BARE_KEY: Final = re.compile(
+    rf'(?<=[{{,])(?:(-?(?:0|[1-9][0-9]{{0,17}}))|({{"{_STRING}":(?:"{_STRING}"|0|[1-9][0-9]*)(?:,"{_STRING}":(?:"{_STRING}"|0|[1-9][0-9]*))*}})):'
+)
+"""A key that is an integer, or an object as `dumps` writes it, of strings and integers."""
+
+
+def _with_quoted_keys(text: str) -> str:
+    """The text with marked keys in quotes in place of integers and objects. Text that may mean something else is returned as it is."""
+    if not text.isascii() or not text.isprintable() or "\\" in text:
+        return text
+    pieces = text.split('"')
+    strings = pieces[1::2]
+    pieces[1::2] = [_STRING] * len(strings)
+    outside = _BARE_KEY.sub(_quoted_key, '"'.join(pieces)).split(_STRING)
+    whole = [""] * (2 * len(strings) + 1)
+    whole[::2], whole[1::2] = outside, strings
+    return "".join(whole)
+
+
+def _quoted_key(match: "re.Match[str]") -> str:
+    number, item = match.groups()
+    return f'"{_WHOLE_KEY}{number}":' if item is None else f'"{_OBJECT_KEY}{item.replace(chr(34), _QUOTE)}":'
+
+
+def _unmarked(value: Any, levels_left: int) -> Any:
+    """The value with the keys that were marked. Raises RecursionError if it is nested deeper."""
+    if type(value) not in _NESTED:
+        return value
+    if not levels_left:
+        raise RecursionError
+    left = levels_left - 1
+    if type(value) is list:
+        return [_unmarked(one, left) for one in value]
+    return {
+        key if key < _WHOLE_KEY else _unmarked_key(key): _unmarked(one, left) if type(one) in _NESTED else one
+        for key, one in value.items()
+    }
+
+
+_NESTED: Final = (dict, list)
+
+
+def _unmarked_key(key: str) -> str | int:
+    return int(key[1:]) if key[0] == _WHOLE_KEY else ObjectKey(key[1:].replace(_QUOTE, '"'))
 
 
 class _Parser:

@@ -38,6 +38,8 @@ class FakeBroker:
         self.port = 0
         self.answers: list[Answer] = []
         self.is_silent = False
+        self.body = b""
+        """Of the answers to requests that are neither sends nor heartbeats."""
         self.sends: list[RemotingCommand] = []
         self.others: list[RemotingCommand] = []
         self.heartbeats: list[HeartbeatData] = []
@@ -95,7 +97,7 @@ class FakeBroker:
 
     def _other(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
         self.others.append(command)
-        return response_to(command, 0)
+        return response_to(command, 0, body=self.body)
 
     def push(self, code: int, ext: dict[str, str], body: bytes = b"") -> None:
         """Sends a one-way request to the client that sent last."""

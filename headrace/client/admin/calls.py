@@ -1,5 +1,6 @@
 """AdminCalls: the basis of all admin calls: one request to a broker, to a name server, or to all of either, and its decoded answer."""
 
+import asyncio
 from typing import Final, TypeVar
 
 from headrace.client.cluster.answers import expect_success
@@ -20,6 +21,9 @@ from headrace.protocol.request_code import RequestCode
 TIMEOUT_MS: Final = 5_000
 LONG_TIMEOUT_MS: Final = 15_000
 """For requests that make a broker compute much or ask a client: RocketMQ's tools wait three times as long."""
+LARGE_BYTES: Final = (
+    1 << 20
+)  # limit: larger answers are decoded in a thread; the loop would stand still for a tenth of a second for each MiB
 
 B = TypeVar("B", bound=JsonBody)
 
@@ -88,7 +92,8 @@ class AdminCalls(ClientObject):
     async def _body(
         self, kind: type[B], broker: str, what: CommandHeader | RequestCode, timeout_ms: int = TIMEOUT_MS
     ) -> B:
-        return kind.decode((await self._ask(broker, what, timeout_ms=timeout_ms)).body)
+        body = (await self._ask(broker, what, timeout_ms=timeout_ms)).body
+        return await asyncio.to_thread(kind.decode, body) if len(body) > LARGE_BYTES else kind.decode(body)
 
     async def _fresh_route(self, topic: str) -> Route:
         return await self._instance.routes.update(self._wrap(topic))

@@ -1,4 +1,5 @@
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -42,6 +43,51 @@ def test_fastjson_dialect_is_decoded(text: str, expected: Any) -> None:
 def test_invalid_json_is_a_protocol_error(text: str) -> None:
     with pytest.raises(RemoteProtocolError):
         fastjson.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{{"b":"x, {1:2}","q":0}:{7:"a",-3:"b"},"a":0}', {'{"b":"x, {1:2}","q":0}': {7: "a", -3: "b"}, "a": 0}),
+        ('{"{0:1}":{0:"{1:","2":"}"}}', {"{0:1}": {0: "{1:", "2": "}"}}),
+        ('{"a":[{0:1},{1:[{2:3}]}]}', {"a": [{0: 1}, {1: [{2: 3}]}]}),
+        ("{01:2,+3:4}", {1: 2, 3: 4}),
+        ('{{"a":1.50,"b":null}:1}', {'{"a":1.5}': 1}),
+        ('{{"a":{"b":1}}:1}', {'{"a":{"b":1}}': 1}),
+        ("{" + "9" * 30 + ":1}", {10**30 - 1: 1}),
+        ('{0:"\u00a1\u00a2"}', {0: "\u00a1\u00a2"}),
+    ],
+)
+def test_keys_without_quotes_keep_their_types(text: str, expected: Any) -> None:
+    found = fastjson.loads(text)
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, fastjson.loads(text, untrusted=True)))
+    assert found == fastjson.loads(text, untrusted=True)
+
+
+def test_large_answers_take_a_few_calls_for_each_queue() -> None:
+    """As the progress of a group with a thousand queues. Counted, because a console reads fifty of these for one page."""
+    queues = 1_000
+    table = {
+        ObjectKey(fastjson.dumps({"brokerName": "b", "queueId": n, "topic": "T"})): {"brokerOffset": n}
+        for n in range(queues)
+    }
+    offsets = {"T@G": dict.fromkeys(range(queues), 1)}
+    for value, most in (({"offsetTable": table}, 12), ({"offsetTable": offsets}, 8)):
+        text = fastjson.dumps(value)
+        calls = 0
+
+        def count(_frame: Any, event: str, _argument: Any) -> None:
+            nonlocal calls
+            calls += event in {"call", "c_call"}
+
+        sys.setprofile(count)
+        try:
+            found = fastjson.loads(text)
+        finally:
+            sys.setprofile(None)
+        assert found == value
+        assert calls / queues < most
 
 
 def test_invalid_utf8_is_replaced() -> None:
