@@ -18,6 +18,7 @@ from headrace.protocol.bodies.stats import (
     TopicOffset,
     TopicStatsTable,
 )
+from headrace.protocol.remoting_command import create_request
 from support.admin_world import AdminWorld
 
 LONG_MAX = 2**63 - 1
@@ -104,6 +105,20 @@ def test_progress_of_the_broker_has_every_group_and_the_sum(world: AdminWorld) -
     assert by_group.keys() == world.groups.all().keys()
     assert [stats.offset_table.keys() for stats in by_group["g"]] == [{queue(0), queue(1)}]
     assert by_group["TOOLS_CONSUMER"] == []
+
+
+@pytest.mark.parametrize(("code", "ext"), [(208, {"consumerGroup": "g"}), (317, {"isOrder": "false"})])
+def test_progress_gives_way_to_other_requests_after_each_topic(
+    world: AdminWorld, code: int, ext: dict[str, str]
+) -> None:
+    topics = 100
+    world.groups.find("g")
+    for number in range(topics):
+        world.topics.put(TopicConfig(f"T{number}", 4, 4))
+        world.offsets.commit("g", f"T{number}", 0, 0)
+    answer: Any = world.handlers.handler_for(code)(None, create_request(code, ext))  # type: ignore[arg-type]
+    steps = len(list(answer.__await__()))
+    assert steps >= topics
 
 
 def test_only_ordered_topics_are_returned_on_request(world: AdminWorld) -> None:
