@@ -1,5 +1,6 @@
 """TopicReader: what pages read of topics, with one request for each broker where the protocol allows it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from headrace.model.message_queue import MessageQueue
@@ -60,8 +61,8 @@ class TopicReader:
                     found.setdefault(name, {})[broker] = config
         return TopicConfigs(found, problems)
 
-    async def group_offsets(self) -> GroupOffsets:
-        """The stored offsets of all groups. One request for each master."""
+    async def group_offsets(self, wanted: Collection[str]) -> GroupOffsets:
+        """The stored offsets of all groups in these topics. One request for each master."""
         masters = await self.masters()
 
         async def of(address: str) -> dict[str, dict[str, dict[int, int]]]:
@@ -77,9 +78,11 @@ class TopicReader:
                 problems.append(f"{broker} ({address}): {answer}")
                 continue
             for group, topics in answer.items():
-                for topic, queues in topics.items():
+                for topic in topics.keys() & wanted:
                     offsets = found.setdefault(topic, {}).setdefault(group, {})
-                    offsets.update({MessageQueue(topic, broker, queue): offset for queue, offset in queues.items()})
+                    offsets.update(
+                        {MessageQueue(topic, broker, queue): offset for queue, offset in topics[topic].items()}
+                    )
         return GroupOffsets(found, problems)
 
     async def statistics(self, topic: str) -> TopicStatsTable:

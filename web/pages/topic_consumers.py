@@ -58,7 +58,7 @@ class TopicConsumers:
         if topic not in await self._topics.names():
             raise NotFound("the topic {topic} does not exist", "Check its name in the list of topics.", topic=topic)
         broker, queue = visit.arguments.get("broker", ""), visit.arguments.get("queue", "")
-        offsets = await self._topics.group_offsets()
+        offsets = await self._topics.group_offsets({topic})
         online = await self._groups.cluster.read(("groups of", topic), lambda admin: admin.topic_groups(topic))
         names = sorted({*offsets.by_topic.get(topic, {}), *online})
         answers = await self._groups.cluster.map(lambda group: self._rows(topic, group), names)

@@ -246,7 +246,7 @@ class TopicPages:
         kind = topic_kind(topic, await self._reader.system_names())
         masters = await self._reader.masters()
         stats = await self._reader.statistics(topic)
-        offsets = await self._reader.group_offsets()
+        offsets = await self._reader.group_offsets({topic})
         queues = [
             QueueRow(
                 queue.broker_name,
@@ -329,7 +329,7 @@ class TopicPages:
 
     async def _add_statistics(self, rows: Sequence[TopicRow]) -> Sequence[TopicRow]:
         """Two requests for each broker and one for each row and broker."""
-        offsets = await self._reader.group_offsets()
+        offsets = await self._reader.group_offsets({row.topic for row in rows})
         answers = await self._cluster.map(self._reader.statistics, [row.topic for row in rows])
         enriched: list[TopicRow] = []
         for row, answer in zip(rows, answers, strict=True):

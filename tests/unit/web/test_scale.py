@@ -1,7 +1,12 @@
-"""How many requests the lists cost a cluster with 2,000 topics and 500 groups: a fixed number, and some for each row that is shown."""
+"""How many requests the pages cost a cluster with 2,000 topics and 500 groups: a fixed number, and some for each row that is shown.
+
+Times in a browser are measured by bench/pages.py.
+"""
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,24 +15,28 @@ import pytest
 from headrace import BrokerError, MessageExt, SubscriptionGroupConfig, TopicConfig
 from headrace.client.settings import ClientConfig
 from headrace.model.message_queue import MessageQueue
-from headrace.model.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC
-from headrace.protocol.bodies import ClusterInfo, ProducerTableInfo, TopicStatsTable
+from headrace.model.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC, dlq_topic
+from headrace.protocol.bodies import ClusterInfo, ConsumeStats, ProducerTableInfo, TopicRouteData, TopicStatsTable
 from headrace.protocol.bodies.route import BrokerData
-from headrace.protocol.bodies.stats import ConsumeQueueData, TopicOffset
+from headrace.protocol.bodies.stats import ConsumeQueueData, OffsetWrapper, QueueTimeSpan, TopicOffset
 from headrace.protocol.response_code import ResponseCode
+from web.application import ConsoleSettings, make_console
 from web.cluster.cluster import Cluster
+from web.config import ConsoleConfig
+from web.errors import Invalid, NotFound
 from web.pages.groups.group_list import GroupList
 from web.pages.groups.group_reads import GroupReads
 from web.pages.search import SearchPages
 from web.pages.topics import TopicPages
 from web.pages.waiting.delay_pages import DelayPages
 from web.pages.waiting.transaction_pages import TransactionPages
-from web.routes import Access, Visit
+from web.routes import Access, Query, Visit
 from web.sampling.sample import BrokerSample, Member, Sample
 
 pytestmark = pytest.mark.slow
-TOPICS = [*(f"T{number:04}" for number in range(2_000)), TRANSACTION_HALF_TOPIC]
-GROUPS = [f"G{number:03}" for number in range(500)]
+TOPICS, GROUPS = 2_000, 500
+TOPICS_OF_A_GROUP = 40
+QUEUES = 25
 BROKERS = {"broker-a": "n:1", "broker-b": "n:2"}
 ROWS = 50
 LEVELS = 18
@@ -35,10 +44,16 @@ BOOK: Any = None  # nothing was given up
 
 
 class CountingAdmin:
-    """Answers for a cluster of two brokers, and counts requests by their name."""
+    """Answers for a cluster of two brokers, and counts requests by their name. Every group is behind in all its topics and has dead letters."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: int = TOPICS, groups: int = GROUPS) -> None:
         self.asked: Counter[str] = Counter()
+        self._groups = [f"G{number:03}" for number in range(groups)]
+        self._names = [
+            *(f"T{number:04}" for number in range(topics)),
+            *map(dlq_topic, self._groups),
+            TRANSACTION_HALF_TOPIC,
+        ]
 
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("_") or name == "asked":
@@ -47,7 +62,7 @@ class CountingAdmin:
         return object.__getattribute__(self, name)
 
     async def topics(self) -> list[str]:
-        return TOPICS
+        return self._names
 
     async def system_topics(self) -> list[str]:
         return []
@@ -56,13 +71,13 @@ class CountingAdmin:
         return BROKERS
 
     async def topic_configs(self, _address: str) -> dict[str, TopicConfig]:
-        return {name: TopicConfig(name) for name in TOPICS}
+        return {name: TopicConfig(name) for name in self._names}
 
     async def group_configs(self, _address: str) -> dict[str, SubscriptionGroupConfig]:
-        return {name: SubscriptionGroupConfig(name) for name in GROUPS}
+        return {name: SubscriptionGroupConfig(name) for name in self._groups}
 
     async def consumer_offsets(self, _address: str) -> dict[str, dict[str, dict[int, int]]]:
-        return {group: {TOPICS[number]: {0: 1}} for number, group in enumerate(GROUPS)}
+        return {group: {self._names[number]: {0: 1}} for number, group in enumerate(self._groups)}
 
     async def topic_stats(self, topic: str, **_where: str) -> TopicStatsTable:
         return TopicStatsTable({MessageQueue(topic, broker, 0): TopicOffset(0, 3) for broker in BROKERS})
@@ -70,15 +85,32 @@ class CountingAdmin:
     async def consumer_connection(self, _group: str) -> Any:
         raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, "not online")
 
-    async def consume_stats(self, _group: str) -> Any:
-        raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, "not online")
+    async def consume_stats(self, _group: str) -> ConsumeStats:
+        topics = enumerate(self._names[:TOPICS_OF_A_GROUP])
+        return ConsumeStats(
+            {
+                MessageQueue(topic, "broker-a", queue): OffsetWrapper(2, 1, n)
+                for n, topic in topics
+                for queue in range(QUEUES)
+            }
+        )
 
-    async def cluster_info(self) -> ClusterInfo:
+    async def consume_time_span(self, topic: str, _group: str) -> list[QueueTimeSpan]:
+        """Of the first topic, whose messages were consumed longest ago, an hour."""
+        return [QueueTimeSpan(MessageQueue(topic, "broker-a", 0), delay_time=3_600_000 if topic == "T0000" else 1)]
+
+    async def name_servers(self) -> list[str]:
+        return ["n:9876"]
+
+    async def topic_route(self, _topic: str) -> TopicRouteData:
+        return TopicRouteData()
+
+    async def cluster_info(self, **_where: str) -> ClusterInfo:
         table = {name: BrokerData(name, "C", {0: address}) for name, address in BROKERS.items()}
         return ClusterInfo(table, {"C": list(table)})
 
     async def runtime_info(self, _address: str) -> dict[str, str]:
-        return {"timerCongestNum": "100000"}
+        return {"timerCongestNum": "100000", "commitLogMaxOffset": "5"}
 
     async def broker_config(self, _address: str) -> dict[str, str]:
         return {"messageDelayLevel": " ".join(f"{level}m" for level in range(1, LEVELS + 1))}
@@ -138,6 +170,40 @@ def requests_for(page: str, /, **arguments: str) -> Counter[str]:
     return admin.asked
 
 
+def requests_of_pages(folder: Path, topics: int, groups: int) -> dict[str, Counter[str]]:
+    """The requests for each page whose path has no name in it, by a console without a sample of the cluster."""
+    admin = CountingAdmin(topics, groups)
+    stand_in: Any = admin
+    counts: dict[str, Counter[str]] = {}
+
+    async def main() -> None:
+        console = make_console(ConsoleSettings(ConsoleConfig(), ClientConfig("127.0.0.1:1"), folder))
+        console.cluster.admin = stand_in
+        for route in console.routes:
+            if isinstance(route, Query) and "<" not in route.path:
+                console.cluster.forget()
+                admin.asked.clear()
+                with suppress(NotFound, Invalid):  # a console without an appliance; charts without series
+                    view = await route.run(Visit("admin", Access.ADMIN, ""))
+                    for number, table in enumerate(view.tables):
+                        await table.select({}, f"{table.name}." if number else "").fill()
+                counts[route.path] = admin.asked.copy()
+        console.close()
+
+    folder.mkdir()
+    asyncio.run(main())
+    return counts
+
+
+def test_pages_cost_the_same_for_any_number_of_topics_and_groups(tmp_path: Path) -> None:
+    few, many = requests_of_pages(tmp_path / "few", 200, 60), requests_of_pages(tmp_path / "many", TOPICS, GROUPS)
+    assert few == many
+    assert {path for path, asked in many.items() if asked.total() > 60} == {"/groups", "/transactions"}
+    assert {"/", "/topics", "/groups", "/dead-letters", "/delays", "/cluster", "/replication", "/acl"} <= {
+        path for path, asked in many.items() if asked
+    }
+
+
 @pytest.mark.parametrize("arguments", [{}, {"page": "30", "sort": "-topic"}, {"filter": "T19"}])
 def test_list_of_topics_costs_a_request_for_each_shown_row(arguments: dict[str, str]) -> None:
     asked = requests_for("topics", **arguments)
@@ -149,7 +215,20 @@ def test_list_of_topics_costs_a_request_for_each_shown_row(arguments: dict[str, 
 def test_list_of_groups_costs_a_few_requests_for_each_shown_row(arguments: dict[str, str]) -> None:
     asked = requests_for("groups", **arguments)
     assert asked["consumer_connection"] == ROWS
-    assert asked.total() <= 3 * ROWS + 8
+    assert asked["consume_time_span"] == 3 * ROWS  # each group is behind in forty topics
+    assert asked.total() <= 5 * ROWS + 8
+
+
+def test_time_lag_of_a_group_is_that_of_the_topic_that_it_consumed_longest_ago() -> None:
+    async def main() -> Any:
+        cluster = Cluster(ClientConfig("127.0.0.1:1"))
+        cluster.admin = stand_in
+        view = await GroupList(GroupReads(cluster)).show(Visit("", Access.VIEWER, ""))
+        return (await view.tables[0].select({}).fill()).rows[0]
+
+    stand_in: Any = CountingAdmin()
+    row = asyncio.run(main())
+    assert (row.delay, row.lag) == (3_600_000, TOPICS_OF_A_GROUP * QUEUES)
 
 
 def test_delays_cost_a_few_requests_for_each_broker_and_level() -> None:

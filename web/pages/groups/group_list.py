@@ -6,6 +6,8 @@ from typing import Final
 import msgspec
 
 from headrace.model import names
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.bodies.stats import OffsetWrapper
 from web.cluster.protection import is_system_group
 from web.pages.groups.group_reads import GroupReads
 from web.paths import path_of
@@ -15,6 +17,7 @@ from web.tables.table import Choice, Column, Kind, Table
 NORMAL, SYSTEM = "normal", "system"
 KINDS: Final = Choice("kind", "Kind", ((NORMAL, "Normal"), (SYSTEM, "System"), ("all", "All")))
 ONLINE, OFFLINE = "online", "offline"
+_MOST_TOPICS: Final = 3  # limit: requests for the time lag of a group; its own page asks for all topics
 MODES: Final = {"CLUSTERING": "clustering", "BROADCASTING": "broadcasting"}
 
 
@@ -112,11 +115,11 @@ class GroupList:
         ]
 
     async def _enriched(self, row: GroupRow) -> GroupRow:
-        """A row with its members and its lag. Raises HeadraceError."""
+        """A row with its members and its lag, in two requests for each broker, and one for each topic in which messages wait. Raises HeadraceError."""
         connection = await self._reads.members(row.group)
         stats = await self._reads.progress(row.group)
-        waiting = {queue for queue, one in stats.offset_table.items() if one.broker_offset > one.consumer_offset}
-        delays = [await self._reads.delays(row.group, topic) for topic in sorted({queue.topic for queue in waiting})]
+        waiting = {queue: one for queue, one in stats.offset_table.items() if one.broker_offset > one.consumer_offset}
+        delays = [await self._reads.delays(row.group, topic) for topic in _consumed_longest_ago(waiting)]
         is_online = bool(connection.connection_set)
         mode = connection.message_model
         return msgspec.structs.replace(
@@ -125,10 +128,18 @@ class GroupList:
             members=len(connection.connection_set),
             mode=MODES[mode] if is_online and mode is not None else None,
             lag=sum(max(0, one.broker_offset - one.consumer_offset) for one in stats.offset_table.values()),
-            delay=max((queues[queue] for queues in delays for queue in queues.keys() & waiting), default=0),
+            delay=max((queues[queue] for queues in delays for queue in queues.keys() & waiting.keys()), default=0),
             rate=stats.consume_tps,
             topics=sorted({queue.topic for queue in stats.offset_table if not names.is_retry_topic(queue.topic)}),
         )
+
+
+def _consumed_longest_ago(waiting: Mapping[MessageQueue, OffsetWrapper]) -> list[str]:
+    """The topics of queues with waiting messages: of many those from which the group took its last message longest ago, or none yet."""
+    last_ms: dict[str, int] = {}
+    for queue, one in sorted(waiting.items(), key=lambda item: item[0]):
+        last_ms[queue.topic] = min(last_ms.get(queue.topic, one.last_timestamp), one.last_timestamp)
+    return sorted(last_ms, key=last_ms.__getitem__)[:_MOST_TOPICS]
 
 
 def _is_of_kind(row: GroupRow, chosen: Mapping[str, str]) -> bool:
