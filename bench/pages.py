@@ -61,6 +61,7 @@ from support.servers import free_port, wait_until  # noqa: E402
 from web.application import ConsoleSettings, make_console  # noqa: E402
 from web.config import ConsoleConfig  # noqa: E402
 from web.routes import Access, Query, Visit  # noqa: E402
+from web.sampling.sampler import BROKER_DEADLINE_S  # noqa: E402
 
 T = TypeVar("T")
 
@@ -309,14 +310,14 @@ async def count_requests(config: ClientConfig, appliance: Appliance, folder: Pat
             return request(address, command, timeout_ms)
 
         instance.request = counted  # type: ignore[method-assign]
+        # The sample of the cluster that this page needs, even if the page does not wait until it is complete.
+        await show(queries["/"], {})
+        await asyncio.sleep(BROKER_DEADLINE_S + 1)
         for address in paths:
             path, _, arguments = address.partition("?")
-            for _ in range(
-                2
-            ):  # a sample of the cluster may be taken for the first; each of these has no answers of others
-                cluster.forget()
-                asked = 0
-                await show(queries[path], dict(parse_qsl(arguments)))
+            cluster.forget()
+            asked = 0
+            await show(queries[path], dict(parse_qsl(arguments)))
             counts[address] = asked
     console.close()
     return counts
