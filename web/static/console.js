@@ -118,6 +118,15 @@
     for (const box of event.target.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = event.target.checked;
   }
 
+  // A part of the page that asked the server until something ended does not ask any more: what it names shows the outcome too, and the notice of
+  // the beginning has had its time.
+  function showOutcome(event) {
+    const part = event.detail.target.id && document.getElementById(event.detail.target.id);
+    if (!part || !part.dataset.then || part.hasAttribute("hx-get")) return;
+    document.querySelector("main > .notice")?.remove();
+    htmx.ajax("GET", location.href, { target: part.dataset.then, select: part.dataset.then, swap: "outerHTML" });
+  }
+
   function onShow() {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   }
@@ -130,6 +139,7 @@
   document.addEventListener("change", onChange);
   window.addEventListener("pageshow", onShow);
   document.body.addEventListener("htmx:afterSwap", (event) => showTimes(event.detail.target.parentElement || document));
+  document.body.addEventListener("htmx:afterSwap", showOutcome);
   document.addEventListener("keydown", onKey);
   document.getElementById("theme").addEventListener("click", toggleTheme);
   document.getElementById("help").addEventListener("click", () => document.getElementById("shortcuts").showModal());

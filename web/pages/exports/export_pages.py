@@ -116,7 +116,7 @@ class StopForm(msgspec.Struct, forbid_unknown_fields=True):
 
 _TARGET_COLUMNS: Final[tuple[Column[TargetRow], ...]] = (
     Column("target", "Target", link=lambda row: path_of("exports", row.target)),
-    Column("format", "Format"),
+    Column("format", "Format", says=lambda row: (row.format.capitalize(), {})),
     Column("topics", "Topics", Kind.LIST, help="Empty: all topics except the brokers' own."),
     Column("exported_until", "Exported until", Kind.TIME, help="When the last exported message was stored."),
     Column("rows", "Rows", Kind.NUMBER),
@@ -128,7 +128,7 @@ _TARGET_COLUMNS: Final[tuple[Column[TargetRow], ...]] = (
 _RUN_COLUMNS: Final[tuple[Column[RunRow], ...]] = (
     Column("started", "Started at", Kind.TIME),
     Column("target", "Target", link=lambda row: path_of("exports", row.target)),
-    Column("format", "Format"),
+    Column("format", "Format", says=lambda row: (row.format.capitalize(), {})),
     Column("topics", "Topics", Kind.LIST),
     Column("state", "State", is_word=True),
     Column("progress", "Progress"),
