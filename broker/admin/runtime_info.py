@@ -67,6 +67,9 @@ class LogOffsets(PublishedOffsets, Protocol):
     def slave_count(self) -> int:
         """How many slaves are connected."""
 
+    def running_flags(self) -> int:
+        """RocketMQ's running flags; 0: messages may be written."""
+
 
 class RuntimeInfo:
     """Collects the figures on request."""
@@ -128,7 +131,9 @@ class RuntimeInfo:
             "commitLogMaxOffset": str(wrote_offset),
             "dispatchBehindBytes": str(max(wrote_offset - self._log.reput_offset, 0)),
             "remainHowManyDataToFlush": size_text(max(wrote_offset - self._log.flushed_offset, 0)),
-            "haSlaveCount": str(self._log.slave_count),  # of Headrace: RocketMQ 4.9 does not report it
+            # Of Headrace: RocketMQ 4.9 does not report these.
+            "haSlaveCount": str(self._log.slave_count),
+            "runningFlags": str(self._log.running_flags()),
         }
 
     def _traffic_figures(self) -> dict[str, str]:

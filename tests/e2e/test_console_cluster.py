@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 from urllib.parse import quote
 
 import pytest
@@ -149,8 +150,8 @@ def test_writes_are_stopped_in_the_routes_and_at_the_broker_and_allowed_again(
     def state() -> str:
         return str(operator.read(page)["state"])
 
-    def stopped_on_the_dashboard() -> list[dict[str, str]]:
-        stopped: list[dict[str, str]] = operator.read("/")["stopped"]
+    def stopped_on_the_dashboard() -> list[dict[str, Any]]:
+        stopped: list[dict[str, Any]] = operator.read("/")["stopped"]
         return stopped
 
     link = f'<a href="{page}">Stop or allow writes</a>'
@@ -163,7 +164,9 @@ def test_writes_are_stopped_in_the_routes_and_at_the_broker_and_allowed_again(
         assert stopped.status == 303, stopped.cause
         assert "1 of 1 name servers stopped writes to" in operator.get(page).text
         assert state() == "stopped in the routes"
-        assert stopped_on_the_dashboard() == [{"broker": row["broker"], "state": state(), "page": page}]
+        assert stopped_on_the_dashboard() == [
+            {"broker": row["broker"], "state": state(), "page": page, "disk_used_percent": ANY}
+        ]
         assert not sdk.publish_queues("Stopped")
         assert operator.send(f"{page}/allow", {"way": "routes"}).status == 303
         assert state() == "allowed"
@@ -174,7 +177,9 @@ def test_writes_are_stopped_in_the_routes_and_at_the_broker_and_allowed_again(
         assert state() == "refused by the broker"
         assert sdk.broker_config(appliance.broker)["brokerPermission"] == "4"
         assert "refused by the broker" in admin.get("/cluster").text
-        assert stopped_on_the_dashboard() == [{"broker": row["broker"], "state": state(), "page": page}]
+        assert stopped_on_the_dashboard() == [
+            {"broker": row["broker"], "state": state(), "page": page, "disk_used_percent": ANY}
+        ]
         dashboard = operator.get("/").text
         assert f"{row['broker']}: writes are stopped on the broker, which refuses all messages. {link}" in dashboard
         assert operator.send(f"{page}/allow", {"way": "broker"}).status == 303

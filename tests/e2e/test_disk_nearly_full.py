@@ -12,8 +12,9 @@ from headrace.protocol.headers.send import SendMessageRequestHeaderV2
 from headrace.protocol.remoting_command import create_request
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
+from support.console import first_administrator, is_up
 from support.plain_puller import PlainPuller, bodies
-from support.servers import wait_until
+from support.servers import free_port, wait_until
 from support.volume import IS_POSSIBLE, Volume, deleted_files_held
 from support.watched import WatchedAppliance as Appliance
 
@@ -45,8 +46,13 @@ def volume(tmp_path: Path) -> Iterator[Volume]:
 
 
 @pytest.fixture
-def appliance(volume: Volume) -> Iterator[Appliance]:
-    with Appliance(volume.path / "data", settings=SETTINGS) as running:
+def console_port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def appliance(volume: Volume, console_port: int) -> Iterator[Appliance]:
+    with Appliance(volume.path / "data", settings=SETTINGS, console_port=console_port) as running:
         yield running
 
 
@@ -128,8 +134,25 @@ def wait_for_cleaning_rounds(appliance: Appliance, rounds: int) -> None:
     wait_until(lambda: count() >= end, DEADLINE_S, f"{rounds} cleaning rounds")
 
 
+def check_console(appliance: Appliance, port: int) -> None:
+    """The console shows at once that the broker refuses messages, and why."""
+    wait_until(lambda: is_up(port), DEADLINE_S, "console")
+    browser = first_administrator(appliance.data / "console", port)
+    [broker] = browser.read("/cluster")["brokers"]["rows"]
+    assert broker["writes"] == "refused: the disk is full"
+    page = browser.get(f"/cluster/writes/{broker['broker']}").text
+    assert "used), and the broker refuses all messages." in page
+    dashboard = browser.get("/").text
+    assert "used), and the broker refuses all messages." in dashboard
+    assert "is full: the broker refuses all messages now." in dashboard
+    wait_until(
+        lambda: [row["rule"] for row in browser.read("/")["alerts"]["rows"]] == ["broker refuses messages"],
+        DEADLINE_S, "the alert",
+    )  # fmt: skip
+
+
 def test_forced_deletion_frees_space_reports_losses_and_stops_when_ineffective(
-    volume: Volume, appliance: Appliance
+    volume: Volume, appliance: Appliance, console_port: int
 ) -> None:
     count = send_all(appliance)
     wait_until(lambda: appliance.status()["lag"]["dispatch"] == 0, DEADLINE_S, "all is dispatched")
@@ -192,6 +215,7 @@ def test_forced_deletion_frees_space_reports_losses_and_stops_when_ineffective(
     volume.fill_to(0.93)
     wait_until(lambda: send_code(appliance) == ResponseCode.SERVICE_NOT_AVAILABLE, DEADLINE_S, "sends are refused")
     assert files_of(appliance)[0] == kept[0]
+    check_console(appliance, console_port)
     volume.free()
     wait_until(lambda: send_code(appliance) == ResponseCode.SUCCESS, DEADLINE_S, "sends are taken again")
     assert files_of(appliance)[0] == kept[0]

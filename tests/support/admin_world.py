@@ -68,6 +68,9 @@ class Log:
     reput_offset: int = 27665
     slave_count: int = 0
 
+    def running_flags(self) -> int:
+        return 0
+
 
 @dataclass
 class NameServer:

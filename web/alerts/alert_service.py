@@ -18,8 +18,9 @@ from web.alerts.channels import LOG, Channel, NotDelivered, log_event
 from web.alerts.evaluator import AlertEvent, Evaluator
 from web.alerts.observations import Observations
 from web.alerts.rules import Rule, problem_of
+from web.cluster.runtime_figures import REFUSES
 from web.errors import Invalid, NotFound
-from web.history.disk_outlook import DAY_S, REFUSES, ReadChart, disk_outlook
+from web.history.disk_outlook import DAY_S, ReadChart, disk_outlook
 from web.sampling.sample import Sample
 
 DISK_EVERY_S: Final = 300.0
@@ -43,7 +44,10 @@ class AlertService:
         self._read_chart = read_chart
         self._pause_s = pause_s
         self._observations = Observations()
-        self._evaluator = Evaluator(book.firing())
+        firing = book.firing()
+        self._evaluator = Evaluator(firing)
+        self._firing = {(event.rule, event.subject): event for event in firing}
+        """Apart from the book, which cannot be written while the console's own disk is full."""
         self._rules, self._channels = book.rules(), book.channels()
         self._next: tuple[Sample, Mapping[str, float]] | None = None
         self._has_next = asyncio.Event()
@@ -71,7 +75,7 @@ class AlertService:
 
     def firing(self) -> list[AlertEvent]:
         """The alerts that have begun and not ended."""
-        return self._book.firing()
+        return [self._firing[key] for key in sorted(self._firing)]
 
     async def events(self, rule: str | None = None) -> list[AlertEvent]:
         """What began and ended, of all rules or of one, newest first."""
@@ -156,6 +160,10 @@ class AlertService:
         events = self._evaluator.step(sample.time_s, rules, observed)
         if not events:
             return
+        for event in events:
+            self._firing.pop((event.rule, event.subject), None)
+            if event.firing:
+                self._firing[event.rule, event.subject] = event
         try:
             await asyncio.to_thread(self._book.record, events)
         except sqlite3.Error as error:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from web.alerts.rules import What
+from web.cluster.runtime_figures import RuntimeFigures
 from web.sampling.sample import Sample
 
 DEAD_LETTERS_S: Final = 600.0
@@ -29,6 +30,11 @@ class Observations:
             What.DEAD_LETTERS: self._dead.follow(sample.time_s, values),
             What.DISK_DAYS: disk_days,
             What.BROKER_DOWN: {broker.key: float(broker.problem is not None) for broker in sample.brokers},
+            What.WRITES_REFUSED: {
+                broker.key: float(RuntimeFigures(broker.runtime).refusal is not None)
+                for broker in sample.brokers
+                if broker.is_master and broker.problem is None
+            },
             What.ROLE_RESTARTS: self._restarts.follow(sample.time_s, values),
         }
 

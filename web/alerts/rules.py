@@ -20,6 +20,8 @@ class What(enum.Enum):
     """Brokers: days until writes are refused; fires below the threshold."""
     BROKER_DOWN = "broker-down"
     """Brokers: 1 if it does not answer."""
+    WRITES_REFUSED = "writes-refused"
+    """Brokers: 1 if its store refuses all messages, such as on a full disk."""
     ROLE_RESTARTS = "role-restarts"
     """Roles: restarts within 15 minutes."""
 
@@ -47,6 +49,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 DEFAULT_RULES: Final = (
     Rule("broker down", What.BROKER_DOWN, 1, for_s=60),
+    Rule("broker refuses messages", What.WRITES_REFUSED, 1),
     Rule("group lag time", What.LAG_TIME, 300, for_s=300),
     Rule("group lag messages", What.LAG_MESSAGES, 100_000, for_s=300),
     Rule("new dead letters", What.DEAD_LETTERS, 1),

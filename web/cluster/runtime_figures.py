@@ -2,6 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+REFUSES: Final = 0.90
+"""From this used share of its disk on, a broker refuses messages: Headrace's limit, and RocketMQ's unless it is configured otherwise
+(diskSpaceWarningLevelRatio)."""
+DISK_FULL: Final = "refused: the disk is full"
+_REFUSALS: Final = {
+    16: DISK_FULL,
+    2: "refused: the CommitLog cannot be written",
+    4: "refused: a ConsumeQueue cannot be written",
+    8: "refused: an IndexFile cannot be created",
+}
+"""By RocketMQ's running flags: why a broker's store refuses all messages. Words for pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,18 @@ class RuntimeFigures:
         """Of the file system that has the CommitLog."""
         ratio = self.rate("commitLogDiskRatio")
         return None if ratio is None else ratio * 100
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the broker's store refuses all messages now: a word; None if it accepts them, or if this is unknown.
+
+        Headrace reports its decision. RocketMQ reports only the use of its disk, which decides there.
+        """
+        flags = self.count("runningFlags")
+        if flags is not None:
+            return next((reason for flag, reason in _REFUSALS.items() if flags & flag), None)
+        ratio = self.rate("commitLogDiskRatio")
+        return DISK_FULL if ratio is not None and ratio > REFUSES else None
 
     @property
     def log_begin(self) -> int | None:

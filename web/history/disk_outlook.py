@@ -9,8 +9,6 @@ from web.sampling.sample import BrokerSample, disk_sizes
 
 DAY_S: Final = 86_400
 WEEK_S: Final = 7 * DAY_S
-REFUSES: Final = 0.90
-"""RocketMQ and Headrace refuse writes from here on, unless configured otherwise."""
 
 ReadChart = Callable[[list[str], float, float, float], Chart]
 

@@ -3,19 +3,23 @@
 import asyncio
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
 from headrace import Admin
 from web.cluster.cluster import Cluster
+from web.cluster.runtime_figures import DISK_FULL, REFUSES, RuntimeFigures
 from web.history.disk_forecast import DiskForecast
-from web.history.disk_outlook import REFUSES, ReadChart, disk_outlook
+from web.history.disk_outlook import ReadChart, disk_outlook
+from web.pages.cluster.cluster_reads import ClusterReads
 from web.sampling.sample import BrokerSample, disk_sizes
 from web.tables.table import Column, Kind, Table
 
 _FRESH_S: Final = 60.0
-YES, NO, UNKNOWN = "yes", "no", "unknown"
+YES, NO, UNKNOWN, FULL = "yes", "no", "unknown", "full"
+_FULL_NOTE: Final = "The disk is full: the broker refuses all messages now."
 
 
 class DiskRow(msgspec.Struct, frozen=True):
@@ -32,7 +36,9 @@ class DiskRow(msgspec.Struct, frozen=True):
     peak_percent: float | None
     """The highest use that is forecast."""
     note: str = ""
-    """Why there is no forecast."""
+    """That the disk is full now, or why there is no forecast."""
+    is_full: bool = False
+    """Whether the broker refuses messages now because of its disk."""
 
 
 DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
@@ -68,8 +74,14 @@ class Disks:
         """The disks of the brokers that answered."""
         answering = [broker for broker in brokers if broker.problem is None]
         outlooks = await self._cluster.map(self._outlook, answering)
+        answering = await asyncio.gather(*map(self._with_present_figures, answering))
         rows = [disk_row(broker, outlook, self._now_s()) for broker, outlook in zip(answering, outlooks, strict=True)]
         return Table("disks", DiskRow, rows, DISK_COLUMNS, empty="No broker has reported its disk yet.")
+
+    async def _with_present_figures(self, broker: BrokerSample) -> BrokerSample:
+        """The broker with its figures of now, which other parts of the page show: whether it refuses messages must not be half a minute old."""
+        [runtime] = await self._cluster.map(ClusterReads(self._cluster).runtime, [broker.address])
+        return broker if isinstance(runtime, Exception) else replace(broker, runtime=runtime)
 
     async def _outlook(self, broker: BrokerSample) -> DiskForecast | None:
         async def fetch(admin: Admin) -> DiskForecast | None:
@@ -84,6 +96,9 @@ def disk_row(broker: BrokerSample, outlook: DiskForecast | Exception | None, now
     ratio, sizes = broker.number("commitLogDiskRatio"), disk_sizes(broker.runtime)
     used = None if ratio is None else ratio * 100
     free = None if sizes is None else sizes[1]
+    if RuntimeFigures(broker.runtime).refusal == DISK_FULL:
+        peak = outlook.peak * 100 if isinstance(outlook, DiskForecast) else None
+        return DiskRow(broker.key, used, free, NO, int(now_s * 1000), peak, _FULL_NOTE, is_full=True)
     if not isinstance(outlook, DiskForecast):
         note = str(outlook) if outlook is not None else "The forecast needs 10 minutes of history."
         return DiskRow(broker.key, used, free, UNKNOWN, None, None, note)
@@ -94,7 +109,10 @@ def disk_row(broker: BrokerSample, outlook: DiskForecast | Exception | None, now
 
 
 def weekend_answer(rows: Sequence[DiskRow]) -> Mapping[str, Any]:
-    """Whether all disks last the weekend: `yes`, `no` with the broker whose disk is full first, or `unknown`."""
+    """Whether all disks last the weekend: `full` with a broker whose disk is full now, `yes`, `no` with the broker whose disk is full first, or `unknown`."""
+    full = [row for row in rows if row.is_full]
+    if full:
+        return {"answer": FULL, "broker": full[0].broker, "refuses_at": full[0].refuses_at}
     short = [row for row in rows if row.lasts_weekend == NO]
     if short:
         first = min(short, key=lambda row: row.refuses_at or 0)

@@ -13,6 +13,7 @@ from headrace.protocol.bodies import ClusterInfo
 from web.alerts.evaluator import AlertEvent
 from web.cluster.cluster import Cluster
 from web.cluster.protection import is_system_group
+from web.cluster.runtime_figures import RuntimeFigures
 from web.pages.alerts.alert_rows import FIRING_COLUMNS, FiringRow, firing_row
 from web.pages.charts import (
     DURATION,
@@ -66,13 +67,15 @@ class RoleRow(msgspec.Struct, frozen=True):
 
 
 class StoppedBroker(msgspec.Struct, frozen=True):
-    """A broker that gets no messages because its writes were stopped."""
+    """A broker that gets no messages: its writes were stopped, or its store refuses them."""
 
     broker: str
     state: str
     """How: the word that the page of its writes shows."""
     page: str
     """The path of that page."""
+    disk_used_percent: float | None = None
+    """Of the file system that has the CommitLog."""
 
 
 class AttentionRow(msgspec.Struct, frozen=True):
@@ -232,23 +235,29 @@ class OverviewPages:
             return _attention_table(()), await self._disks.table(())
 
     async def _stopped(self, brokers: Sequence[BrokerRow]) -> list[StoppedBroker]:
-        """The masters whose writes are stopped, as they are now. The table of brokers shows those that do not answer."""
+        """The masters that get no messages, as they are now. The table of brokers shows those that do not answer."""
         masters = [row for row in brokers if row.id == names.MASTER_ID]
         if not masters:
             return []
         try:
             async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
                 [routed] = await self._cluster.map(lambda _: self._reads.routed_permissions(), [0])
-                configs = await self._cluster.map(self._reads.config, [row.address for row in masters])
+                addresses = [row.address for row in masters]
+                configs, runtimes = await asyncio.gather(
+                    self._cluster.map(self._reads.config, addresses),
+                    self._cluster.map(self._reads.runtime, addresses),
+                )
         except TimeoutError:
             return []
         in_routes = {} if isinstance(routed, Exception) else routed
         stopped: list[StoppedBroker] = []
-        for row, config in zip(masters, configs, strict=True):
+        for row, config, runtime in zip(masters, configs, runtimes, strict=True):
             own = None if isinstance(config, Exception) else permission_of(config)
-            state = writes_of(in_routes.get(row.broker), own)
+            figures = RuntimeFigures({} if isinstance(runtime, Exception) else runtime)
+            state = writes_of(in_routes.get(row.broker), own, figures.refusal)
             if state not in {None, "allowed"}:
-                stopped.append(StoppedBroker(row.broker, str(state), path_of("cluster", "writes", row.broker)))
+                page = path_of("cluster", "writes", row.broker)
+                stopped.append(StoppedBroker(row.broker, str(state), page, figures.disk_used_percent))
         return stopped
 
     async def _add_runtime(self, rows: Sequence[BrokerRow]) -> list[BrokerRow]:

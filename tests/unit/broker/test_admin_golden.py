@@ -168,7 +168,7 @@ def test_configuration_has_every_key_of_apaches(world: AdminWorld) -> None:
     assert {key: shown[key] for key in same} == {key: expected[key] for key in same}
 
 
-def test_runtime_figures_have_apaches_keys_and_the_number_of_slaves(world: AdminWorld) -> None:
+def test_runtime_figures_have_apaches_keys_and_those_of_headrace(world: AdminWorld) -> None:
     _, theirs = MANAGE[RequestCode.GET_BROKER_RUNTIME_INFO][0]
     table = fastjson.loads(world.ask(28).body)["table"]
     expected = fastjson.loads(theirs.body)["table"]
@@ -176,8 +176,9 @@ def test_runtime_figures_have_apaches_keys_and_the_number_of_slaves(world: Admin
     def fixed(keys: dict[str, str]) -> set[str]:
         return {key for key in keys if not key.startswith(("commitLogDiskRatio_", "scheduleMessageOffset_"))}
 
-    assert fixed(table) == fixed(expected) | {"haSlaveCount", "timerCongestNum"}
+    assert fixed(table) == fixed(expected) | {"haSlaveCount", "runningFlags", "timerCongestNum"}
     assert table["timerCongestNum"] == "3"
+    assert table["runningFlags"] == "0"
     assert all(isinstance(value, str) for value in table.values())
     assert table["scheduleMessageOffset_1"] == "2,0"
     assert table["remainHowManyDataToFlush"] == expected["remainHowManyDataToFlush"] == "250 B"

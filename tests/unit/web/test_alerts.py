@@ -126,6 +126,28 @@ def test_broker_with_a_problem_is_down() -> None:
     assert observed[What.BROKER_DOWN] == {"a": 0.0, "b": 1.0}
 
 
+def test_full_disk_fires_an_alert_at_once() -> None:
+    brokers = (
+        BrokerSample("C", "a", 0, "h:1", runtime={"commitLogDiskRatio": "0.97"}),
+        BrokerSample("C", "a", 1, "h:2", runtime={"commitLogDiskRatio": "0.97"}),
+        BrokerSample("C", "b", 0, "h:3", runtime={"commitLogDiskRatio": "0.5"}),
+        BrokerSample("C", "c", 0, "h:4", problem="no answer"),
+    )
+    observed = Observations().observe(Sample(NOW, brokers), {}, {})
+    assert observed[What.WRITES_REFUSED] == {"a": 1.0, "b": 0.0}
+    fired = Evaluator().step(NOW, DEFAULT_RULES, {What.WRITES_REFUSED: observed[What.WRITES_REFUSED]})
+    assert [(event.rule, event.subject, event.firing) for event in fired] == [("broker refuses messages", "a", True)]
+
+
+def test_alert_that_cannot_be_recorded_is_shown_as_firing(tmp_path: Path) -> None:
+    book = AlertBook(tmp_path / "alerts.db")
+    service = service_on(book)
+    book.close()  # every access fails from now on, as on a full disk
+    sample = Sample(NOW, (BrokerSample("C", "a", 0, "h:1", runtime={"commitLogDiskRatio": "0.97"}),))
+    asyncio.run(service.evaluate(sample, {}))
+    assert [event.subject for event in service.firing()] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("rules", "problem"),
     [

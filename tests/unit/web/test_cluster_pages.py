@@ -19,6 +19,7 @@ from web.pages.cluster.cluster_reads import ClusterReads
 from web.pages.cluster.option_table import OptionForm, checked_change, is_same, option_table
 from web.pages.cluster.writes import StopForm, Writes
 from web.routes import Access, View, Visit
+from web.serving.html import tone
 
 DOWN = ConnectError("cannot connect to n:2")
 
@@ -132,6 +133,31 @@ def test_list_shows_whether_a_broker_gets_messages(routed: int, own: str, state:
     answers.route_permission = routed
     answers.configs["b:1"] = {"brokerPermission": own}
     assert listed(answers)["brokers"][0].writes == state
+
+
+FULL = "refused: the disk is full"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "state"),
+    [
+        ({"runningFlags": "16", "commitLogDiskRatio": "0.97"}, FULL),
+        ({"runningFlags": "16", "commitLogDiskRatio": "0.5"}, FULL),  # no file could be reserved
+        ({"runningFlags": "2", "commitLogDiskRatio": "0.5"}, "refused: the CommitLog cannot be written"),
+        ({"runningFlags": "0", "commitLogDiskRatio": "0.97"}, "allowed"),
+        ({"commitLogDiskRatio": "0.91"}, FULL),  # Apache's
+        ({"commitLogDiskRatio": "0.9"}, "allowed"),
+        ({"commitLogDiskRatio": "-1"}, "allowed"),
+    ],
+)
+def test_broker_whose_store_refuses_messages_is_not_said_to_accept_them(runtime: dict[str, str], state: str) -> None:
+    answers = Answers()
+    answers.runtimes["b:1"] = runtime
+    assert listed(answers)["brokers"][0].writes == state
+    page = asyncio.run(Writes(reads(answers)).show(Visit("", Access.VIEWER, "", {"broker": "a"})))
+    assert page.data["state"] == state
+    assert tone(state) == ("" if state == "allowed" else "bad")
+    assert page.data["refusal"] == (None if state == "allowed" else state)
 
 
 def test_stop_of_writes_tells_how_many_name_servers_took_it() -> None:

@@ -33,6 +33,10 @@ class Answers:
     def __init__(self) -> None:
         self.asked = 0
         self.failure: Exception | None = None
+        self.runtime = RUNTIME
+
+    async def runtime_info(self, _address: str) -> dict[str, str]:
+        return self.runtime
 
     async def broker_config(self, _address: str) -> dict[str, str]:
         self.asked += 1
@@ -100,6 +104,23 @@ def test_forecast_that_is_impossible_is_unknown_with_its_reason() -> None:
     good = disk_row(BROKER, DiskForecast(((0.0, 0.4), (1.0, 0.5))), FRIDAY)
     assert weekend_answer([good, row])["answer"] == "unknown"
     assert weekend_answer([])["answer"] == "unknown"
+
+
+@pytest.mark.parametrize("outlook", [None, DiskForecast(((0.0, 0.4), (1.0, 0.5)))], ids=["no forecast", "forecast"])
+def test_disk_that_is_full_refuses_messages_now_whatever_the_forecast(outlook: DiskForecast | None) -> None:
+    full = BrokerSample("C", "broker-b", 0, "h:2", runtime=RUNTIME | {"commitLogDiskRatio": "0.97"})
+    row = disk_row(full, outlook, FRIDAY)
+    assert (row.lasts_weekend, row.refuses_at, row.is_full) == ("no", int(FRIDAY * 1000), True)
+    assert row.note == "The disk is full: the broker refuses all messages now."
+    soon = DiskRow("broker-a", 1.0, 1, "no", 1, 100.0)
+    assert weekend_answer([soon, row]) == {"answer": "full", "broker": "broker-b", "refuses_at": row.refuses_at}
+
+
+def test_disk_that_became_full_after_the_sample_is_full() -> None:
+    answers = Answers()
+    answers.runtime = RUNTIME | {"runningFlags": "16", "commitLogDiskRatio": "0.97"}
+    [row] = table_rows(answers, rate=1.0)
+    assert (row.is_full, row.used_percent) == (True, 97.0)
 
 
 def test_pages_share_a_forecast() -> None:

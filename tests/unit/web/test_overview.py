@@ -109,6 +109,21 @@ def show(stand_in: Any, control_socket: Path | None = None) -> View:
     return asyncio.run(view())
 
 
+class Full(Brokers):
+    """The disk of the first master is full."""
+
+    async def runtime_info(self, address: str) -> dict[str, str]:
+        return {"runningFlags": "16" if address == "h:1" else "0", "commitLogDiskRatio": "0.97"}
+
+    async def topic_configs(self, address: str) -> dict[str, object]:
+        raise ConnectError(f"cannot connect to {address}")
+
+
+def test_broker_whose_disk_is_full_needs_attention() -> None:
+    [stopped] = show(Full(6, "6")).data["stopped"]
+    assert stopped == StoppedBroker("a", "refused: the disk is full", "/cluster/writes/a", 97.0)
+
+
 class Many(Brokers):
     """Eight brokers that do not answer."""
 

@@ -70,6 +70,7 @@ WHAT_WORDS: Final = {
     What.DEAD_LETTERS: "new dead letters of a group within 10 minutes",
     What.DISK_DAYS: "days until a broker's disk is full (fires below)",
     What.BROKER_DOWN: "broker does not answer",
+    What.WRITES_REFUSED: "broker refuses all messages",
     What.ROLE_RESTARTS: "restarts of a role within 15 minutes",
 }
 """English, keys of the translations."""
@@ -97,6 +98,8 @@ def measure(what: str, value: float | None) -> tuple[str, dict[str, Any]] | None
         return None
     if what == What.BROKER_DOWN.value:
         return "does not answer" if value else "answers", {}
+    if what == What.WRITES_REFUSED.value:
+        return "refuses messages" if value else "accepts messages", {}
     number = f"{round(value, 1):,.15g}"
     if not what:
         return "{n}", {"n": number}

@@ -127,7 +127,7 @@ class ClusterList:
                 msgspec.structs.replace(
                     row,
                     version=figures.version,
-                    writes=writes_of(in_routes, permission) if row.role == "master" else None,
+                    writes=writes_of(in_routes, permission, figures.refusal) if row.role == "master" else None,
                     in_per_second=figures.in_per_second,
                     out_per_second=figures.out_per_second,
                     in_today=figures.in_today,

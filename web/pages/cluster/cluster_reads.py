@@ -92,8 +92,10 @@ def brokers_of(info: ClusterInfo) -> list[Broker]:
     ]
 
 
-def writes_of(routed: int | None, own: int | None) -> str | None:
-    """Whether a broker gets messages: a word; None if unknown. `own`: the permission in its own configuration."""
+def writes_of(routed: int | None, own: int | None, refusal: str | None) -> str | None:
+    """Whether a broker gets messages: a word; None if unknown. `own`: the permission in its own configuration; `refusal`: its store's reason."""
+    if refusal is not None:
+        return refusal
     if own is not None and not own & WRITE:
         return "refused by the broker"
     if routed is None:

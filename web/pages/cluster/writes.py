@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from headrace.model.permission import READ, WRITE
+from web.cluster.runtime_figures import RuntimeFigures
 from web.errors import QueryFailed
 from web.pages.cluster.cluster_reads import Broker, ClusterReads, permission_of, writes_of
 from web.paths import path_of
@@ -34,11 +35,14 @@ class Writes:
         """Whether the broker gets messages now, and both ways to stop them."""
         broker = await self._reads.master(visit.path["broker"])
         own = permission_of(await self._reads.config(broker.address))
+        figures = RuntimeFigures(await self._reads.runtime(broker.address))
         routed = (await self._reads.routed_permissions()).get(broker.name)
         data: dict[str, Any] = {
             "broker": broker.name,
             "address": broker.address,
-            "state": writes_of(routed, own),
+            "state": writes_of(routed, own, figures.refusal),
+            "refusal": figures.refusal,
+            "disk_used_percent": figures.disk_used_percent,
             "is_in_routes": None if routed is None else bool(routed & WRITE),
             "is_accepting": None if own is None else bool(own & WRITE),
             "permission": own,
