@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from headrace.sync import Admin
 from support.accessibility import findings
 from support.appliance import Appliance
 from support.console import PASSWORD, first_administrator, is_up
+from support.error_pages import answered
 from support.servers import free_port, wait_until
 
 pytestmark = pytest.mark.slow
@@ -22,12 +23,6 @@ def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
         wait_until(lambda: is_up(port), 30, "console")
         first_administrator(data / "console", port)
         yield appliance
-
-
-def answered(route: Route) -> None:
-    """The console's own answer. Chromium logs a page with the status of an error, which fails the test."""
-    answer = route.fetch(max_redirects=0)
-    route.fulfill(response=answer, status=200 if answer.status >= 400 else answer.status)
 
 
 def test_message_is_corrected_and_sent(appliance: Appliance, page: Page) -> None:

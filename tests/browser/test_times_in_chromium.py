@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from support.console import PASSWORD, RunningConsole
+from support.error_pages import answered
 
 pytestmark = pytest.mark.slow
 
@@ -23,10 +24,13 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole
 def log_in_from_shanghai(page: Page, console: RunningConsole, path: str) -> None:
     zone = page.context.new_cdp_session(page)
     zone.send("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Shanghai"})
+    page.route("**/messages?*", answered)
     page.goto(f"http://127.0.0.1:{console.port}{path}")
     page.get_by_label("User name").fill("admin")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
+    if path.startswith("/messages"):
+        page.get_by_label("Topic", exact=True).first.fill("Orders")
 
 
 @pytest.mark.parametrize(
@@ -37,10 +41,14 @@ def test_time_is_entered_and_shown_in_the_zone_of_the_browser(
 ) -> None:
     log_in_from_shanghai(page, console, "/messages")
     expect(page.get_by_text("Times: Asia/Shanghai")).to_be_visible()
-    begin = page.get_by_label("From (Asia/Shanghai)").first
+    begin = page.get_by_label("From (Asia/Shanghai; empty: one hour ago)").first
     begin.fill(entered)
+    end = page.get_by_label("To (Asia/Shanghai; empty: now)").first
+    end.fill("2026-11-22")
     page.get_by_role("button", name="Search").first.click()
+    expect(page.get_by_text("the end time is before the start time")).to_be_visible()
     expect(begin).to_have_value("2026-11-23 17:00:00")
+    expect(end).to_have_value("2026-11-22 23:59:59.999")
     assert parse_qs(urlsplit(page.url).query)["begin"] == ["2026-11-23T09:00:00.000Z"]
 
 
@@ -54,9 +62,9 @@ def test_times_are_shown_as_forms_accept_them_in_chinese_too(console: RunningCon
 
 def test_milliseconds_since_1970_are_shown_as_a_time_and_may_be_entered(console: RunningConsole, page: Page) -> None:
     log_in_from_shanghai(page, console, "/messages?begin=1795424400057")
-    begin = page.get_by_label("From (Asia/Shanghai)").first
+    begin = page.get_by_label("From (Asia/Shanghai; empty: one hour ago)").first
     expect(begin).to_have_value("2026-11-23 17:00:00.057")
-    page.get_by_label("To (Asia/Shanghai)").first.fill("1795510800000")
+    page.get_by_label("To (Asia/Shanghai; empty: now)").first.fill("1795510800000")
     page.get_by_role("button", name="Search").first.click()
     page.wait_for_url("**end=1795510800000**")
     assert parse_qs(urlsplit(page.url).query)["begin"] == ["2026-11-23T09:00:00.057Z"]
@@ -64,9 +72,9 @@ def test_milliseconds_since_1970_are_shown_as_a_time_and_may_be_entered(console:
 
 def test_fraction_of_a_second_is_kept(console: RunningConsole, page: Page) -> None:
     log_in_from_shanghai(page, console, "/messages?begin=2026-11-23T09:00:00.057Z")
-    begin = page.get_by_label("From (Asia/Shanghai)").first
+    begin = page.get_by_label("From (Asia/Shanghai; empty: one hour ago)").first
     expect(begin).to_have_value("2026-11-23 17:00:00.057")
-    page.get_by_label("To (Asia/Shanghai)").first.fill("2026-11-24 17:00:00")
+    page.get_by_label("To (Asia/Shanghai; empty: now)").first.fill("2026-11-24 17:00:00")
     page.get_by_role("button", name="Search").first.click()
     page.wait_for_url("**end=2026-11-24T09**")
     assert parse_qs(urlsplit(page.url).query)["begin"] == ["2026-11-23T09:00:00.057Z"]
@@ -79,7 +87,7 @@ def test_time_that_does_not_exist_or_is_not_understood_is_not_sent(
     console: RunningConsole, page: Page, entered: str
 ) -> None:
     log_in_from_shanghai(page, console, "/messages")
-    begin = page.get_by_label("From (Asia/Shanghai)").first
+    begin = page.get_by_label("From (Asia/Shanghai; empty: one hour ago)").first
     begin.fill(entered)
     page.get_by_role("button", name="Search").first.click()
     assert begin.evaluate("field => field.validationMessage") == "Enter a time such as 2026-11-23 09:00:00."
@@ -90,4 +98,30 @@ def test_time_that_does_not_exist_or_is_not_understood_is_not_sent(
 
 def test_time_that_the_server_refuses_is_shown_as_it_was_entered(console: RunningConsole, page: Page) -> None:
     log_in_from_shanghai(page, console, "/messages?begin=2026-02-31")
-    expect(page.get_by_label("From (Asia/Shanghai)").first).to_have_value("2026-02-31")
+    expect(page.get_by_label("From (Asia/Shanghai; empty: one hour ago)").first).to_have_value("2026-02-31")
+
+
+def test_date_alone_is_the_beginning_of_a_period_or_its_end(console: RunningConsole, page: Page) -> None:
+    log_in_from_shanghai(page, console, "/messages")
+    begin, end = (
+        page.get_by_label(f"{label} (Asia/Shanghai; empty: {default})").first
+        for label, default in (("From", "one hour ago"), ("To", "now"))
+    )
+    assert begin.get_attribute("placeholder") == "e.g. 2026-11-23 09:00:00"
+    assert end.get_attribute("placeholder") == "e.g. 2026-11-23 18:00:00"
+    begin.fill("2026-11-23")
+    end.fill("2026-11-23")
+    page.get_by_role("button", name="Search").first.click()
+    page.wait_for_url("**end=2026**")
+    sent = parse_qs(urlsplit(page.url).query)
+    assert (sent["begin"], sent["end"]) == (["2026-11-22T16:00:00.000Z"], ["2026-11-23T15:59:59.999Z"])
+
+
+def test_search_without_a_topic_or_a_key_is_not_sent(console: RunningConsole, page: Page) -> None:
+    log_in_from_shanghai(page, console, "/messages")
+    page.get_by_label("Topic", exact=True).first.fill("")
+    for number, label in enumerate(("Topic", "Key", "Message id")):
+        page.get_by_role("button", name="Search").nth(number).click()
+        field = page.get_by_label(label, exact=True).first
+        assert field.evaluate("field => field.validity.valueMissing")
+    assert "by=" not in page.url

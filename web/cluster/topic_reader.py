@@ -1,12 +1,19 @@
 """TopicReader: what pages read of topics, with one request for each broker where the protocol allows it."""
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from headrace.errors import HeadraceError
 from headrace.model.message_queue import MessageQueue
 from headrace.model.topic_config import TopicConfig
 from headrace.protocol.bodies.stats import TopicOffset, TopicStatsTable
 from web.cluster.cluster import Cluster
+from web.cluster.topic_kinds import NORMAL, topic_kind
+
+_MOST_OFFERED: Final = 1_000  # limit: names in one form
+_OFFER_TIMEOUT_S: Final = 2.0  # limit: the form is usable without them
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,15 @@ class TopicReader:
     async def names(self) -> list[str]:
         """All topics known to the name servers, sorted."""
         return await self._cluster.read(("topics",), lambda admin: admin.topics())
+
+    async def offered(self) -> Sequence[str]:
+        """The topics that a form offers for a field: neither retry, dead letter nor system topics; empty if they cannot be read."""
+        try:
+            async with asyncio.timeout(_OFFER_TIMEOUT_S):
+                names = await self.names()
+        except (HeadraceError, TimeoutError):
+            return ()
+        return [name for name in names if topic_kind(name) == NORMAL][:_MOST_OFFERED]
 
     async def system_names(self) -> frozenset[str]:
         """RocketMQ's own topics."""

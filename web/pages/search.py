@@ -1,7 +1,7 @@
 """Search of everything by one text: topics, consumer groups, clients, and messages by id or key.
 
 What it costs brokers does not grow with the number of groups and clients: clients come from the latest sample. A text that looks like a message
-id is looked up as one. A text that nothing else has is looked up as a message key, in at most `_MOST_TOPICS` topics.
+id is looked up as one. A text that nothing else has is looked up as a message key, in at most `MOST_KEY_TOPICS` topics.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from web.cluster.topic_reader import TopicReader
 from web.errors import Invalid, NotFound, QueryFailed
 from web.pages.groups.group_page import member_path
 from web.pages.groups.group_reads import GroupReads
-from web.pages.messages.message_reads import MOST_BY_KEY, MessageReads
+from web.pages.messages.message_reads import MOST_BY_KEY, MOST_KEY_TOPICS, MessageReads
 from web.pages.messages.message_row import row_of
 from web.pages.messages.message_search import message_path
 from web.paths import path_of
@@ -30,7 +30,6 @@ from web.tables.table import Choice, Column, Kind, Table
 
 _MOST_TEXT: Final = 255
 _LATE: Final = Problem("messages: not all topics could be searched in time; enter the topic on the Message page", {})
-_MOST_TOPICS: Final = 200  # limit: requests of one search for a key
 _SAMPLE_AGE_S: Final = 60.0
 _SAMPLE_TIMEOUT_S: Final = 4.0  # limit: half of the page's deadline
 _KEYS_TIMEOUT_S: Final = 5.0
@@ -110,7 +109,7 @@ class SearchPages:
         hits = [*_named(TOPIC, text, names), *_named(GROUP, text, settings), *_clients(text, members), *message]
         if not hits or visit.arguments.get("keys") == "yes":
             normal = [name for name in names if topic_kind(name) == NORMAL]
-            searched = normal[:_MOST_TOPICS]
+            searched = normal[:MOST_KEY_TOPICS]
             data |= {"are_keys_searched": True, "key_topics": len(searched), "all_topics": len(normal)}
             hits += await self._by_key(text, searched, problems)
         table = Table(

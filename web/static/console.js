@@ -10,14 +10,15 @@
   const PARTS = ["FullYear", "Month", "Date", "Hours", "Minutes", "Seconds", "Milliseconds"];
 
   // What is in a field, as a moment; null if it is something else, such as milliseconds, or a time that does not exist. Without a zone it is in
-  // the viewer's zone, or in UTC.
-  function momentOf(text, isUtc) {
+  // the viewer's zone, or in UTC. A date is the beginning of its day, or the end.
+  function momentOf(text, isUtc, isEnd) {
     const isClock = /^\d\d?:\d\d$/.test(text.trim()) && !isUtc;
     const parts = TIME.exec(isClock ? `${format.format(new Date()).slice(0, 10)} ${text.trim()}` : text.trim());
     if (!parts) return null;
     const entered = parts.slice(1, 7).map((part) => Number(part || 0));
     entered.push(Number((parts[7] || "").padEnd(3, "0").slice(0, 3)));
     entered[1] -= 1;
+    if (isEnd && !parts[4]) entered.splice(3, 4, 23, 59, 59, 999);
     const isLocal = !isUtc && !parts[8] && !parts[9];
     const moment = isLocal ? new Date(...entered) : new Date(Date.UTC(...entered));
     // Date makes 3 March of 31 February.
@@ -35,14 +36,14 @@
   // The server takes what this page does not understand as UTC: it is not sent.
   function checkField(field) {
     const text = field.value.trim();
-    field.setCustomValidity(!text || /^\d{1,14}$/.test(text) || momentOf(text, false) ? "" : field.dataset.moment);
+    field.setCustomValidity(!text || /^\d{1,14}$/.test(text) || momentOf(text, false, "end" in field.dataset) ? "" : field.dataset.moment);
   }
 
   // Servers read and write UTC in fields of times: people read and write them in their own zone, as all other times of the page.
   function showFields(root) {
     for (const field of root.querySelectorAll("input[data-moment]:not([data-local])")) {
       const isMilliseconds = /^\d{1,14}$/.test(field.value);
-      const moment = isMilliseconds ? new Date(Number(field.value)) : momentOf(field.value, true);
+      const moment = isMilliseconds ? new Date(Number(field.value)) : momentOf(field.value, true, "end" in field.dataset);
       if (moment) field.value = textOf(moment);
       field.dataset.local = "";
       checkField(field);
@@ -52,7 +53,7 @@
 
   function sendFields(event) {
     for (const field of event.target.querySelectorAll("input[data-moment][data-local]:enabled")) {
-      const moment = momentOf(field.value, false);
+      const moment = momentOf(field.value, false, "end" in field.dataset);
       if (moment) event.formData.set(field.name, moment.toISOString());
     }
   }

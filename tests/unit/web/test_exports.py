@@ -106,6 +106,12 @@ def test_start_is_an_order_of_names_and_is_in_the_audit_log(supervisor: Supervis
     assert json.loads(entry["after"]) == order
 
 
+def test_date_without_a_time_is_a_whole_day(supervisor: Supervisor, admin: Browser) -> None:
+    admin.send("/exports", {"target": "orders", "begin": "2026-11-18", "end": "2026-11-18"}, page="/exports")
+    [order] = supervisor.asked("start-export")
+    assert order["to_ms"] - order["from_ms"] == 86_400_000 - 1
+
+
 def test_refusal_of_the_supervisor_is_shown_and_in_the_audit_log(supervisor: Supervisor, admin: Browser) -> None:
     supervisor.answers["start-export"] = {"ok": False, "error": "the export to bills is running; wait"}
     status, cause = send(admin, "/exports", {"target": "orders"})

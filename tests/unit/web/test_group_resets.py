@@ -117,6 +117,22 @@ def test_times_are_utc_unless_they_have_a_zone(text: str, milliseconds: int) -> 
     assert parse_time(text) == milliseconds
 
 
+@pytest.mark.parametrize("text", ["2026-11-23", "2026/11/23"])
+def test_date_is_the_beginning_of_its_day_or_its_end(text: str) -> None:
+    assert parse_time(text) == 1_795_392_000_000
+    assert parse_time(text, is_end=True) == 1_795_392_000_000 + 86_400_000 - 1
+
+
+def test_end_with_a_time_of_day_is_that_time() -> None:
+    assert parse_time("2026-11-23 00:00", is_end=True) == 1_795_392_000_000
+    assert parse_time("1795392000000", is_end=True) == 1_795_392_000_000
+
+
+def test_end_of_the_last_day_is_refused() -> None:
+    with pytest.raises(Invalid):
+        parse_time("9999-12-31T99", is_end=True)
+
+
 def test_time_of_day_is_of_today() -> None:
     before = dt.datetime.now(dt.UTC).replace(hour=9, minute=0, second=0, microsecond=0)
     parsed = parse_time("9:00")

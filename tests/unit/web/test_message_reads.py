@@ -3,13 +3,15 @@ from typing import Any
 
 import pytest
 
-from headrace import MessageQueue
+from headrace import MessageExt, MessageQueue, RequestTimeout
 from headrace.client.settings import ClientConfig
 from web.cluster.cluster import Cluster
-from web.errors import Invalid
-from web.pages.messages.message_reads import MessageReads
+from web.errors import Invalid, QueryFailed
+from web.pages.messages.message_reads import MOST_BY_KEY, MOST_KEY_TOPICS, MessageReads
 from web.pages.messages.message_row import MessageRow
+from web.pages.messages.message_search import MessageSearch
 from web.pages.messages.time_scan import PAGE, ScannedPage
+from web.routes import Access, View, Visit
 
 
 class Answers:
@@ -74,3 +76,72 @@ def test_topic_that_may_not_be_read_is_an_error_and_not_an_empty_list() -> None:
 def test_page_of_another_number_of_queues_is_refused() -> None:
     with pytest.raises(Invalid, match="the number of queues has changed"):
         search(2, [5])
+
+
+class Keyed:
+    """Stands for the Admin: topics, each with the times of storage of the messages with the key."""
+
+    def __init__(self, topics: dict[str, list[int] | Exception]) -> None:
+        self.by_topic = topics
+        self.searched: list[str] = []
+
+    async def topics(self) -> list[str]:
+        return sorted(self.by_topic)
+
+    async def query_messages(self, topic: str, key: str, *_span: int, decompress: bool) -> list[MessageExt]:
+        assert not decompress
+        self.searched.append(topic)
+        found = self.by_topic[topic]
+        if isinstance(found, Exception):
+            raise found
+        return [MessageExt(topic, properties={"KEYS": key}, store_timestamp=at) for at in found]
+
+
+def page_of(topics: dict[str, list[int] | Exception], **arguments: str) -> View:
+    cluster = Cluster(ClientConfig("127.0.0.1:1"))
+    stand_in: Any = Keyed(topics)
+    cluster.admin = stand_in
+    visit = Visit("admin", Access.ADMIN, "", {}, arguments)
+    return asyncio.run(MessageSearch(MessageReads(cluster), lambda: 10_000).show(visit))
+
+
+def found_in(view: View) -> list[tuple[str, int]]:
+    return [(row.topic, row.stored_at) for row in view.tables[0].rows]
+
+
+def test_key_without_a_topic_is_searched_in_all_topics_but_system_and_retry_topics() -> None:
+    view = page_of({"B": [3], "A": [2, 5], "%RETRY%g": [4], "Empty": []}, by="key", key="k")
+    assert found_in(view) == [("A", 2), ("B", 3), ("A", 5)]
+    assert "topic" in [column.key for column in view.tables[0].columns]
+    assert view.data["next"] is None
+
+
+def test_key_of_many_messages_in_one_of_all_topics_is_shown_from_where_all_are_known() -> None:
+    many = list(range(100, 100 + MOST_BY_KEY))
+    view = page_of({"Many": many, "Few": [50, 120]}, by="key", key="k")
+    assert sorted(found_in(view)) == sorted([("Few", 120), *(("Many", at) for at in many)])
+    assert view.data["next"] == {"by": "key", "key": "k", "end": "100"}
+
+
+def test_key_in_too_many_topics_or_in_one_that_does_not_answer_is_an_error() -> None:
+    with pytest.raises(Invalid, match="201 topics are too many") as caught:
+        page_of({f"T{number}": [] for number in range(MOST_KEY_TOPICS + 1)}, by="key", key="k")
+    assert caught.value.advice == "Enter a topic."
+    with pytest.raises(QueryFailed, match="1 of 2 topics could not be searched: late"):
+        page_of({"A": [1], "B": RequestTimeout("late")}, by="key", key="k")
+
+
+@pytest.mark.parametrize(
+    ("by", "advice"), [("time", "Enter a topic."), ("key", "Enter a key."), ("id", "Enter a message id.")]
+)
+def test_search_for_nothing_is_refused(by: str, advice: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        page_of({}, by=by)
+    assert caught.value.advice == advice
+
+
+def test_form_offers_topics_and_is_shown_although_they_cannot_be_read() -> None:
+    assert page_of({"B": [], "A": [], "%DLQ%g": []}).data["topics"] == ["A", "B"]
+    cluster = Cluster(ClientConfig("127.0.0.1:1"))
+    view = asyncio.run(MessageSearch(MessageReads(cluster), lambda: 0).show(Visit("admin", Access.ADMIN, "")))
+    assert view.data["topics"] == ()

@@ -30,7 +30,7 @@ _FOREVER: Final = (1 << 63) - 1
 _MOST_CHOSEN: Final = PAGE
 PERIOD_ARGUMENTS: Final = {
     "begin": "The earliest time of storage: ISO 8601 in UTC unless it has a zone, or milliseconds since 1970.",
-    "end": "The latest time of storage.",
+    "end": "The latest time of storage; a date is the end of its day.",
     "at": "Where the next page starts: `next` of the page before.",
 }
 
@@ -166,7 +166,7 @@ class DeadLetterPages:
         """A page of a group's dead letters, the oldest first."""
         group = visit.path["group"]
         begin, end = visit.arguments.get("begin", "").strip(), visit.arguments.get("end", "").strip()
-        begin_ms, end_ms = parse_time(begin) if begin else 0, parse_time(end) if end else None
+        begin_ms, end_ms = parse_time(begin) if begin else 0, parse_time(end, is_end=True) if end else None
         if end_ms is not None and begin_ms > end_ms:
             raise Invalid("the end time is before the start time", "Swap the two times.")
         data: dict[str, Any] = {

@@ -66,7 +66,9 @@ class LetterExport:
         if not await self._queues.exists(group):
             raise NotFound("the group {group} has no dead letters", group=group)
         begin, end = visit.arguments.get("begin"), visit.arguments.get("end")
-        ranges = await self._queues.ranges(group, parse_time(begin) if begin else 0, parse_time(end) if end else None)
+        ranges = await self._queues.ranges(
+            group, parse_time(begin) if begin else 0, parse_time(end, is_end=True) if end else None
+        )
         self._running += 1
         try:
             headers = {

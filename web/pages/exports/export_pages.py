@@ -263,7 +263,7 @@ class ExportPages:
             "topics": topics,
             "broker": form.broker,
             "from_ms": parse_time(form.begin) if form.begin else None,
-            "to_ms": parse_time(form.end) if form.end else None,
+            "to_ms": parse_time(form.end, is_end=True) if form.end else None,
         }
         await self._own.request({"command": "start-export", **order})
         return Outcome("The export has started.", {}, path_of("exports", form.target), after=order)

@@ -28,6 +28,7 @@ _FIELDS: Final[Mapping[Where, frozenset[str]]] = {
 }
 """The fields that each kind of reset uses."""
 _MOST: Final = (1 << 63) - 1
+_DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d", re.ASCII)
 _TIME_OF_DAY: Final = re.compile(r"\d\d?:\d\d", re.ASCII)
 
 
@@ -198,15 +199,20 @@ class Resets:
         )
 
 
-def parse_time(text: str) -> int:
-    """Ms since 1970 of ISO 8601 (UTC unless it has a zone), of a time of today, or of a number of ms. Raises Invalid."""
+def parse_time(text: str, *, is_end: bool = False) -> int:
+    """Ms since 1970 of ISO 8601 (UTC unless it has a zone), of a time of today, or of a number of ms. Raises Invalid.
+
+    A date alone is the beginning of its day; with `is_end` its last millisecond.
+    """
     if text.isascii() and text.isdecimal() and len(text) <= 14:
         return int(text)
     try:
         if _TIME_OF_DAY.fullmatch(text):
             text = f"{dt.datetime.now(dt.UTC):%Y-%m-%d} {text.rjust(5, '0')}"
         moment = dt.datetime.fromisoformat(text.replace("/", "-"))
-    except ValueError as error:
+        if is_end and _DATE.fullmatch(text):
+            moment += dt.timedelta(days=1, milliseconds=-1)
+    except (ValueError, OverflowError) as error:
         raise Invalid(
             "{text} is not a valid time", "Enter a time such as 2026-11-23 09:00:00.", text=repr(text[:80])
         ) from error

@@ -16,6 +16,7 @@ from web.pages.messages.message_row import MessageRow, row_of
 from web.pages.messages.time_scan import PAGE, Pulled, ScannedPage, merge, read_range
 
 MOST_BY_KEY: Final = 64
+MOST_KEY_TOPICS: Final = 200  # limit: requests of one search for a key
 """RocketMQ's brokers return at most as many."""
 _MOST_ID: Final = 200
 _MOST_PULLED: Final = 32
@@ -75,6 +76,22 @@ class MessageReads:
             )
         )
         return [row_of(message) for message in found]
+
+    async def by_key_anywhere(self, key: str, begin_ms: int, end_ms: int) -> list[MessageRow]:
+        """The messages of all topics with a key, oldest first; retry, dead letter and system topics are left out.
+
+        Of a topic with many only the newest are known: messages before them are left out, of whatever topic.
+        """
+        topics = await self.cluster.read(("topics",), lambda admin: admin.topics())
+        searched = [topic for topic in topics if topic_kind(topic) == NORMAL]
+        if len(searched) > MOST_KEY_TOPICS:
+            raise Invalid("{count} topics are too many to search for a key", "Enter a topic.", count=len(searched))
+        answers = await self.cluster.map(lambda topic: self.by_key(topic, key, begin_ms, end_ms), searched)
+        _check_searched(searched, answers)
+        lists = [answer for answer in answers if not isinstance(answer, Exception)]
+        begin = max((rows[0].stored_at for rows in lists if len(rows) >= MOST_BY_KEY // 2), default=0)
+        found = [row for rows in lists for row in rows if row.stored_at >= begin]
+        return sorted(found, key=lambda row: row.stored_at)
 
     async def by_time(self, topic: str, begin_ms: int, end_ms: int, offsets: list[int] | None) -> ScannedPage:
         """A page of a topic's messages, oldest first; `offsets` are those of the page before."""
@@ -165,19 +182,24 @@ class MessageReads:
         found = [answer for answer in answers if isinstance(answer, MessageExt)]
         if found:
             return min(found, key=lambda message: message.store_timestamp)
-        failures = [one for one in answers if isinstance(one, Exception) and not isinstance(one, RouteNotFound)]
-        if failures:
-            raise QueryFailed(
-                "{count} of {searched} topics could not be searched: {failure}",
-                count=len(failures),
-                searched=len(searched),
-                failure=failures[0],
-            )
+        _check_searched(searched, answers)
         raise NotFound(
             "none of the {count} topics has a message with the id {message_id}",
             "Retry, dead letter and system topics are searched only if you enter the topic. " + _DELETED,
             count=len(searched),
             message_id=message_id,
+        )
+
+
+def _check_searched(searched: Sequence[str], answers: Sequence[object]) -> None:
+    """Raises QueryFailed if a topic could not be searched. One that was deleted meanwhile has no messages."""
+    failures = [one for one in answers if isinstance(one, Exception) and not isinstance(one, RouteNotFound)]
+    if failures:
+        raise QueryFailed(
+            "{count} of {searched} topics could not be searched: {failure}",
+            count=len(failures),
+            searched=len(searched),
+            failure=failures[0],
         )
 
 

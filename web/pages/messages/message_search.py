@@ -5,6 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from web.cluster.topic_reader import TopicReader
 from web.errors import Invalid
 from web.pages.groups.resets import parse_time
 from web.pages.messages.message_reads import MOST_BY_KEY, MessageReads
@@ -36,11 +37,11 @@ class Search(msgspec.Struct, frozen=True):
 
 SEARCH_ARGUMENTS: Final = {
     "by": "`time`, `key` or `id`.",
-    "topic": "The topic; by id it may be left out.",
+    "topic": "The topic; required by time. By key or id without it, all topics are searched except retry, dead letter and system topics.",
     "id": "For `id`: the offset id or the unique id.",
     "key": "For `key`: a key of the message.",
     "begin": "The earliest time of storage: ISO 8601 in UTC unless it has a zone, or milliseconds since 1970.",
-    "end": "The latest time of storage.",
+    "end": "The latest time of storage; a date is the end of its day.",
     "tag": "For `time`: only messages with this tag.",
     "property": "For `time`: only messages with this property, `name` or `name=value`.",
     "at": "Where the next page starts: `next` of the page before.",
@@ -58,18 +59,29 @@ COLUMNS: Final[tuple[Column[MessageRow], ...]] = (
 )
 
 
+_COLUMNS_OF_ALL: Final[tuple[Column[MessageRow], ...]] = (
+    COLUMNS[0],
+    Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
+    *COLUMNS[1:],
+)
+
+
 class MessageSearch:
     """The page on which messages are searched."""
 
     def __init__(self, reads: MessageReads, now_ms: Callable[[], int]) -> None:
         self._reads = reads
+        self._topics = TopicReader(reads.cluster)
         self._now_ms = now_ms
 
     async def show(self, visit: Visit) -> View:
         """The form, and what was found if something is searched for."""
         search = _from_arguments(visit)
+        if "by" in visit.arguments:
+            _check_required(search)
         data: dict[str, Any] = {
             "search": search,
+            "topics": await self._topics.offered(),
             "is_searched": False,
             "next": None,
             "begin": None,
@@ -78,9 +90,12 @@ class MessageSearch:
         }
         if search.by == "id" and search.id:
             rows: Sequence[MessageRow] = [row_of(await self._reads.by_id(search.id, search.topic))]
-        elif search.by == "key" and search.topic and search.key:
+        elif search.by == "key" and search.key:
             begin, end = self._span(search, 0)
-            rows = await self._reads.by_key(search.topic, search.key, begin, end)
+            if search.topic:
+                rows = await self._reads.by_key(search.topic, search.key, begin, end)
+            else:
+                rows = await self._reads.by_key_anywhere(search.key, begin, end)
             data |= {"begin": begin, "end": end if search.end else None}
             if len(rows) >= MOST_BY_KEY // 2:
                 # Brokers return the newest messages up to their own limit: earlier ones may match.
@@ -99,12 +114,13 @@ class MessageSearch:
         else:
             return View("Find messages", "messages/search.html", data)
         data["is_searched"] = True
-        table = Table("messages", MessageRow, rows, COLUMNS, empty="No message was found.", size=SIZES[-1])
+        columns = COLUMNS if search.topic else _COLUMNS_OF_ALL
+        table = Table("messages", MessageRow, rows, columns, empty="No message was found.", size=SIZES[-1])
         return View("Find messages", "messages/search.html", data, [table])
 
     def _span(self, search: Search, default_begin: int) -> tuple[int, int]:
         begin = parse_time(search.begin) if search.begin else max(0, default_begin)
-        end = parse_time(search.end) if search.end else _FOREVER
+        end = parse_time(search.end, is_end=True) if search.end else _FOREVER
         if begin > end:
             raise Invalid("the end time is before the start time", "Swap the two times.")
         return begin, end
@@ -113,6 +129,16 @@ class MessageSearch:
 def message_path(message_id: str, topic: str) -> str:
     """The page of a message."""
     return path_of("messages", message_id, topic=topic)
+
+
+def _check_required(search: Search) -> None:
+    """Raises Invalid if the field is empty without which nothing can be searched."""
+    if search.by == "time" and not search.topic:
+        raise Invalid("the topic is missing", "Enter a topic.")
+    if search.by == "key" and not search.key:
+        raise Invalid("the key is missing", "Enter a key.")
+    if search.by == "id" and not search.id:
+        raise Invalid("the message id is missing", "Enter a message id.")
 
 
 def _matches(row: MessageRow, search: Search) -> bool:

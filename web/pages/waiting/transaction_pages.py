@@ -212,7 +212,7 @@ class TransactionPages:
     # ----
 
     async def _given_up(self, begin: str, end: str, at: str) -> tuple[list[GivenUpRow], Sequence[int] | None]:
-        begin_ms, end_ms = parse_time(begin) if begin else 0, parse_time(end) if end else _FOREVER
+        begin_ms, end_ms = parse_time(begin) if begin else 0, parse_time(end, is_end=True) if end else _FOREVER
         if begin_ms > end_ms:
             raise Invalid("the end time is before the start time", "Swap the two times.")
         if TRANSACTION_CHECK_MAX_TIME_TOPIC not in await self._topics.names():
