@@ -1,16 +1,21 @@
-"""Every form of the console that is refused is shown again with what was entered, except secrets, and why it was refused."""
+"""Every form of the console that is refused is shown again with what was entered, except secrets, and why it was refused.
+
+Viewers are shown only what they may use.
+"""
 
 import re
 from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
 from urllib.parse import unquote, urlencode
 
 import msgspec
 import pytest
 
-from support.console import Browser, Page
+from support.console import PASSWORD, Browser, Page
 from support.console_world import World, console_world, declared_routes
 from support.html_forms import Field, Form, forms_of
-from web.routes import Change
+from web.routes import Access, Change
 
 pytestmark = pytest.mark.slow
 SECRET = "Typed-4711"
@@ -121,3 +126,71 @@ def test_every_search_comes_back_with_what_was_entered(world: World) -> None:
                 assert again.failure.strip()
                 assert not again.is_folded
     assert refused >= 3
+
+
+class Boxes(HTMLParser):
+    """The summaries and headings of a page below which there is nothing, and its buttons that are links."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.empty: list[str] = []
+        self.links: list[str] = []
+        self._open: list[tuple[str, list[str]]] = []
+        """Summaries and headings of which nothing was seen yet: the tag, and the title's words."""
+        self._in_title = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in {"summary", "h2"}:
+            if tag == "h2":
+                self._end_box("h2")
+            self._open.append((tag, []))
+            self._in_title = True
+        elif tag in {"table", "form", "svg", "canvas", "input", "select", "textarea", "button"}:
+            self._open.clear()
+        elif tag == "a" and given.get("class") == "button" and given.get("href"):
+            self.links.append(str(given["href"]))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"summary", "h2"}:
+            self._in_title = False
+        elif tag == "details":
+            self._end_box("summary")
+        elif tag == "main":
+            self._end_box("h2")
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self._open[-1][1].append(data.strip())
+        elif data.strip():
+            self._open.clear()
+
+    def _end_box(self, tag: str) -> None:
+        self.empty += [" ".join(words) for kind, words in self._open if kind == tag]
+        self._open = [one for one in self._open if one[0] != tag]
+
+
+def test_viewer_is_shown_no_button_that_leads_to_nothing(world: World, changes: dict[str, Change]) -> None:  # type: ignore[type-arg]
+    assert world.admin.send("/users", {"user": "vera", "password": PASSWORD, "role": "viewer"}).status == 303
+    viewer = Browser(world.port)
+    assert viewer.log_in("vera", PASSWORD).status == 303
+    [found] = world.admin.read("/messages?by=key&topic=Orders&key=order-1")["messages"]["rows"]
+    shown = 0
+    faults: list[tuple[str, object]] = []
+    for path in [*world.pages.values(), PREVIEW, f"/messages/{found['offset_id']}"]:
+        page = viewer.get(path)
+        if page.status in {403, 404}:  # a token of the administrator
+            continue
+        assert page.status == 200, (path, page.cause)
+        shown += 1
+        boxes = Boxes(page.text)
+        faults += [(path, title) for title in boxes.empty]
+        faults += [(path, label) for label in ("Stop or allow writes", "Reset the offsets") if label in page.text]
+        faults += [(path, link) for link in boxes.links if viewer.get(unescape(link)).status == 403]
+        for form in forms_of(page.text):
+            if form.method == "post" and form.action not in OF_THE_LAYOUT:
+                route = changes[shape_of(form, changes)]
+                faults += [(path, form.action)] if route.access > Access.VIEWER else []
+    assert faults == []
+    assert shown >= 20

@@ -58,7 +58,12 @@ class GroupPages:
             Change(f"{group}/resume", Pause, settings.resume, "group.resume", "Resume the consumption of a group."),
             Change(f"{group}/delete", Deletion, settings.delete, "group.delete", "Delete a consumer group."),
             Query(
-                f"{group}/reset", resets.show, "Preview a reset of offsets.", section=SECTION, arguments=RESET_ARGUMENTS
+                f"{group}/reset",
+                resets.show,
+                "Preview a reset of offsets.",
+                Access.OPERATOR,
+                section=SECTION,
+                arguments=RESET_ARGUMENTS,
             ),
             Change(f"{group}/reset", Reset, resets.run, "group.reset", "Reset a group's offsets."),
         ]
