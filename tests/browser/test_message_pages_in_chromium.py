@@ -75,8 +75,11 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
 
     page.get_by_label("Choose all").check()
     expect(page.get_by_label("Choose", exact=True).last).to_be_checked()
-    page.get_by_text("All in this period").click()
-    page.get_by_role("button", name="Resend 3 messages").click()
+    page.get_by_text("Resend all in this period").click()
+    expect(
+        page.get_by_text("2 of 3 dead letters will be resent in the background. Already resent: 1.")
+    ).to_be_visible()
+    page.get_by_role("button", name="Resend 2 messages").click()
     expect(page.get_by_role("status")).to_have_text("The dead letters are being resent.")
     expect(page.get_by_text("finished")).to_be_visible()
     expect(page.get_by_text("3 / 3")).to_be_visible()
@@ -111,6 +114,15 @@ def test_way_of_a_message_is_found_by_its_key_as_a_time_line(page: Page, console
     expect(page.get_by_text(PAYLOAD).first).to_be_visible()
     page.get_by_role("link", name="Show the message").click()
     expect(page.get_by_role("heading", name="Push to one client")).to_be_visible()
+
+
+def test_reset_offers_the_only_topic_and_warns_of_a_time_in_the_future(page: Page, console: RunningConsole) -> None:
+    log_in(page, console, "/groups/billing/reset")
+    expect(page.get_by_label("Topic", exact=True)).to_have_value("Orders")
+    page.get_by_label("Time (").fill("2100-01-01 09:00:00")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("alert")).to_contain_text("This time is in the future: 2100-01-01 09:00:00.")
+    expect(page.get_by_text("The group continues at messages")).to_have_count(0)
 
 
 def test_reset_sends_the_fields_of_the_chosen_place_only(page: Page, console: RunningConsole) -> None:

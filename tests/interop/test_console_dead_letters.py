@@ -122,7 +122,7 @@ def test_group_without_members_is_named_and_gets_its_copy_when_one_connects(brow
     group = "paged-dead-later"
     give_up(server, "PagedDeadLater", group, [b"one"])
     (row,) = letters(browser, group, 1)
-    warning = f"No member is connected of: {group}."
+    warning = f"The group {group} has no connected member."
     pages = (f"/dead-letters/{group}", f"/messages/{row['offset_id']}")
     wait_until(lambda: browser.read(pages[0])["without_members"] == [group], 60, "the member to be gone")
     for page in pages:

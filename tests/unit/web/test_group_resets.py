@@ -9,13 +9,13 @@ import pytest
 from headrace import OffsetChange
 from headrace.client.settings import ClientConfig
 from headrace.model.message_queue import MessageQueue
-from headrace.protocol.bodies import ConsumerConnection
+from headrace.protocol.bodies import ConsumerConnection, ConsumeStats, OffsetWrapper
 from headrace.protocol.bodies.connections import Connection
 from web.cluster.cluster import Cluster
 from web.errors import Invalid
 from web.pages.groups.group_reads import GroupReads
 from web.pages.groups.resets import Reset, Resets, parse_time
-from web.routes import Access, Outcome, Visit
+from web.routes import Access, Outcome, View, Visit
 
 QUEUES = [MessageQueue("Orders", "broker-a", at) for at in range(2)]
 
@@ -26,6 +26,7 @@ class Answers:
     def __init__(self) -> None:
         self.offsets = {("billing", QUEUES[0]): 5, ("audit", QUEUES[1]): 8}
         self.connection = ConsumerConnection()
+        self.consumed = QUEUES
 
     async def preview_reset(self, group: str, _topic: str, moment: int) -> list[OffsetChange]:
         target = 10 if moment == -1 else 2
@@ -34,8 +35,49 @@ class Answers:
     async def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         self.offsets[group, queue] = offset
 
+    async def consume_stats(self, _group: str) -> ConsumeStats:
+        retries = MessageQueue("%RETRY%billing", "broker-a", 0)
+        return ConsumeStats({queue: OffsetWrapper() for queue in (retries, *self.consumed)})
+
     async def consumer_connection(self, _group: str) -> ConsumerConnection:
         return self.connection
+
+
+NOW = 1_795_424_400_000  # 2026-11-23 09:00 UTC
+
+
+def preview(answers: Answers, **arguments: str) -> dict[str, Any]:
+    cluster = Cluster(ClientConfig("127.0.0.1:1"))
+    stand_in: Any = answers
+    cluster.admin = stand_in
+    visit = Visit("ann", Access.OPERATOR, "", {"group": "billing"}, arguments)
+
+    async def main() -> View:
+        return await Resets(GroupReads(cluster), lambda: NOW).show(visit)
+
+    return dict(asyncio.run(main()).data)
+
+
+def test_only_topic_of_the_group_is_offered_and_retry_topics_come_last() -> None:
+    answers = Answers()
+    data = preview(answers)
+    assert (data["topics"], data["only_topic"]) == (["Orders", "%RETRY%billing"], "Orders")
+    answers.consumed = [*QUEUES, MessageQueue("Bills", "broker-a", 0)]
+    data = preview(answers)
+    assert (data["topics"], data["only_topic"]) == (["Bills", "Orders", "%RETRY%billing"], "")
+
+
+@pytest.mark.parametrize(
+    ("time", "is_future", "day_before"),
+    [
+        ("2026-11-23 08:59", False, None),
+        ("2026-11-23 17:00", True, NOW - 16 * 3_600_000),
+        ("2026-12-24 09:00", True, None),
+    ],
+)
+def test_preview_warns_of_a_time_in_the_future(time: str, is_future: bool, day_before: int | None) -> None:
+    data = preview(Answers(), topic="Orders", to="time", time=time)
+    assert (data["is_future"], data["day_before"]) == (is_future, day_before)
 
 
 def carry_out(answers: Answers, reset: Reset) -> Outcome:

@@ -176,6 +176,7 @@ class DeadLetterPages:
             "end": end,
             "count": 0,
             "shown": 0,
+            "resent": None,
             "is_continued": bool(visit.arguments.get("at")),
             "ranges": [],
             "without_members": [],
@@ -196,6 +197,8 @@ class DeadLetterPages:
             data["shown"] = len(rows)
             data["ranges"] = [one.text for one in ranges]
             data["count"] = sum(one.end - one.begin for one in ranges)
+            if data["shown"] == data["count"]:
+                data["resent"] = sum(row.resent_at is not None for row in rows)
             if page.next_offsets is not None:
                 data["next"] = _given(begin=begin, end=end, at=".".join(map(str, page.next_offsets)))
         columns = _LETTER_COLUMNS

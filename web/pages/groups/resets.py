@@ -2,13 +2,15 @@
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Annotated, Final, Literal
 
 import msgspec
 
 from headrace import LATEST, OffsetChange
 from headrace.model.message_queue import MessageQueue
+from headrace.model.names import is_retry_topic
 from web.cluster.protection import check_group
 from web.errors import Invalid
 from web.pages.groups.group_reads import GroupReads
@@ -28,6 +30,7 @@ _FIELDS: Final[Mapping[Where, frozenset[str]]] = {
 }
 """The fields that each kind of reset uses."""
 _MOST: Final = (1 << 63) - 1
+_DAY_MS: Final = 86_400_000
 _DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d", re.ASCII)
 _TIME_OF_DAY: Final = re.compile(r"\d\d?:\d\d", re.ASCII)
 
@@ -89,15 +92,28 @@ _COLUMNS: Final[tuple[Column[ChangeRow], ...]] = (
 class Resets:
     """Previews and carries out resets."""
 
-    def __init__(self, reads: GroupReads) -> None:
+    def __init__(self, reads: GroupReads, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._reads = reads
+        self._now_ms = now_ms
 
     async def show(self, visit: Visit) -> View:
         """The form, and the preview if a topic is given. Changes nothing."""
         group = visit.path["group"]
         stats = await self._reads.progress(group)
-        topics = sorted({queue.topic for queue in stats.offset_table})
-        data = {"group": group, "topics": topics, "reset": {}, "skipped": 0, "again": 0, "members": 0, "moment": None}
+        topics = sorted({queue.topic for queue in stats.offset_table}, key=lambda topic: (is_retry_topic(topic), topic))
+        own = [topic for topic in topics if not is_retry_topic(topic)]
+        data = {
+            "group": group,
+            "topics": topics,
+            "only_topic": own[0] if len(own) == 1 else "",
+            "reset": {},
+            "skipped": 0,
+            "again": 0,
+            "members": 0,
+            "moment": None,
+            "is_future": False,
+            "day_before": None,
+        }
         if not visit.arguments.get("topic"):
             return View("Reset offsets", "groups/reset.html", data, subject=group)
         reset = _from_arguments(visit)
@@ -121,10 +137,18 @@ class Resets:
             "skipped": sum(row.skipped for row in rows),
             "again": sum(row.again for row in rows),
             "members": len(members.connection_set),
-            "moment": parse_time(reset.time) if reset.to == "time" else None,
+            **self._describe_moment(reset),
         }
         table = Table("changes", ChangeRow, rows, _COLUMNS, sort="queue", empty="No queue would change.")
         return View("Reset offsets", "groups/reset.html", data, [table], group)
+
+    def _describe_moment(self, reset: Reset) -> dict[str, object]:
+        """The time of a reset, whether it is in the future, and the same time of the day before if that is past: a wrong day, perhaps."""
+        if reset.to != "time":
+            return {}
+        moment, now = parse_time(reset.time), self._now_ms()
+        is_near = now < moment <= now + _DAY_MS
+        return {"moment": moment, "is_future": moment > now, "day_before": moment - _DAY_MS if is_near else None}
 
     async def plan(self, group: str, reset: Reset) -> list[OffsetChange]:
         """What the reset would change, a queue each. Raises Invalid, HeadraceError."""
