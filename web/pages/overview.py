@@ -36,6 +36,8 @@ from web.sampling.sample import BrokerSample
 from web.sampling.sampler import Sampler
 from web.tables.table import Column, Kind, Table
 
+BEHIND_MS: Final = 300_000
+"""From this time lag on, a group needs attention: the threshold of the built-in rule."""
 _SAMPLE_AGE_S: Final = 30.0
 _SAMPLE_TIMEOUT_S: Final = 4.0  # limit: half of the page's deadline; the rest of the page does not need the sample
 
@@ -79,11 +81,13 @@ class StoppedBroker(msgspec.Struct, frozen=True):
 
 
 class AttentionRow(msgspec.Struct, frozen=True):
-    """A consumer group without members whose messages wait, or with stored dead letters."""
+    """A consumer group without members whose messages wait, that is far behind, or with stored dead letters."""
 
     group: str
     members: int
     lag: int
+    delay: int | None
+    """The longest time lag over its queues, ms; None if it never consumed."""
     dead_letters: int
 
 
@@ -133,6 +137,13 @@ _ATTENTION_COLUMNS: Final[tuple[Column[AttentionRow], ...]] = (
     Column("group", "Consumer group", link=lambda row: path_of("groups", row.group)),
     Column("members", "Members", Kind.NUMBER, help="Connected clients of the group."),
     Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet."),
+    Column(
+        "delay",
+        "Time lag",
+        Kind.DURATION,
+        help="The age of the last message that the group has consumed.",
+        none="unknown",
+    ),
     Column(
         "dead_letters",
         "Dead letters",
@@ -218,7 +229,7 @@ class OverviewPages:
             data.update(state=status["state"], uptime_ms=status["uptime_ms"])
             tables.append(Table("roles", RoleRow, _roles(status), _ROLE_COLUMNS))
             findings = _findings(status)
-            empty = "No problem with members or subscriptions was found."
+            empty = "Members and subscriptions are consistent. This table does not check lag."
             tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty=empty))
         return View("Dashboard", "overview.html", data, tables, problems=problems)
 
@@ -306,26 +317,30 @@ def _with_runtime(row: BrokerRow, info: dict[str, str]) -> BrokerRow:
 def _attention_table(brokers: Sequence[BrokerSample]) -> Table[AttentionRow]:
     masters = [broker for broker in brokers if broker.is_master]
     is_known = bool(masters) and all(broker.problem is None for broker in masters)
-    empty = "Every group with waiting messages has members, and no group has dead letters."
+    empty = "Every group with waiting messages has members and is less than 5 minutes behind, and no group has dead letters."
     if not is_known:
         empty = "Not all brokers could be read, so this is unknown."
     return Table("attention", AttentionRow, attention_rows(brokers), _ATTENTION_COLUMNS, sort="-lag", empty=empty)
 
 
 def attention_rows(brokers: Sequence[BrokerSample]) -> list[AttentionRow]:
-    """The groups without members whose messages wait, and those with stored dead letters."""
+    """The groups without members whose messages wait, those that are far behind, and those with stored dead letters."""
     lags: Counter[str] = Counter()
+    delays: dict[str, int] = {}
     members: Counter[str] = Counter()
     dead: Counter[str] = Counter()
     for broker in brokers:
-        for group, lag, _ in broker.lags():
+        for group, lag, lag_ms in broker.lags():
             lags[group] += lag
+            if lag_ms is not None:
+                delays[group] = max(delays.get(group, 0), lag_ms)
         members |= broker.members_by_group()  # the larger number: a member is connected to every broker
         dead.update(broker.stored_dead_letters)
     return [
-        AttentionRow(group, members[group], lags[group], dead[group])
+        AttentionRow(group, members[group], lags[group], delays.get(group), dead[group])
         for group in sorted(lags.keys() | dead.keys())
-        if not is_system_group(group) and (dead[group] or (lags[group] and not members[group]))
+        if not is_system_group(group)
+        and (dead[group] or (lags[group] and (not members[group] or delays.get(group, 0) >= BEHIND_MS)))
     ]
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from headrace import BrokerError, BrokerNotFound, RequestTimeout, RouteNotFound, SubscriptionGroupConfig
@@ -13,13 +14,13 @@ from headrace.model.message_queue import MessageQueue
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
 from headrace.protocol.bodies.connections import Connection
-from headrace.protocol.bodies.consumer_state import ProcessQueueInfo
+from headrace.protocol.bodies.consumer_state import ConsumeStatus, ProcessQueueInfo
 from headrace.protocol.bodies.stats import OffsetWrapper, QueueTimeSpan
 from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
 from web.errors import NotFound, QueryFailed
 from web.pages.groups.group_list import GroupList
-from web.pages.groups.group_page import GroupPage, consumption_of
+from web.pages.groups.group_page import GroupPage, QueueRow, consumption_of, find_slow_members
 from web.pages.groups.group_reads import GroupReads
 from web.routes import Access, View, Visit
 
@@ -117,6 +118,38 @@ def test_list_has_state_members_mode_and_lag_in_messages_and_time() -> None:
     _, (row,) = listed(Answers())
     assert (row.group, row.state, row.members, row.mode) == ("billing", "online", 1, "clustering")
     assert (row.lag, row.delay, row.rate, row.topics, row.problem) == (7, 90_000, 1.5, ["Orders"], "")
+
+
+@pytest.mark.parametrize(
+    ("threads", "told"),
+    [("2", "1,000.0 ms per message with 2 threads."), ("0", "1,000.0 ms per message.")],
+)
+def test_page_explains_the_lag_of_slow_members(threads: str, told: str) -> None:
+    answers = Answers()
+    answers.running["one"].properties["PROP_THREADPOOL_CORE_SIZE"] = threads
+    answers.running["one"].status_table = {
+        "Orders": ConsumeStatus(consume_rt=500.0, consume_ok_tps=3.0),
+        "%RETRY%billing": ConsumeStatus(consume_rt=2_500.0, consume_failed_tps=1.0),
+    }
+    findings = [one.text.format(**one.values) for one in shown(answers).data["findings"]]
+    rate = "7 messages wait. The members (1) consume 4.0 messages per second:"
+    advice = "If the lag grows, add members or threads, or make the handler faster."
+    assert f"{rate} {told} {advice}" in findings
+
+
+def test_page_names_members_that_finish_nothing() -> None:
+    answers = Answers()
+    answers.running["one"].status_table = {"Orders": ConsumeStatus()}
+    findings = [one.text.format(**one.values) for one in shown(answers).data["findings"]]
+    assert any(text.startswith("7 messages wait, and the connected members (1) finished none") for text in findings)
+
+
+def test_page_does_not_explain_a_short_lag() -> None:
+    slow = ConsumerRunningInfo(status_table={"Orders": ConsumeStatus(consume_rt=500.0, consume_ok_tps=3.0)})
+    row = QueueRow("Orders", "broker-a", 0, 7, 9_999, 3, 10, 4, "one")
+    assert find_slow_members({"one": slow}, [row]) == []
+    assert find_slow_members({}, [msgspec.structs.replace(row, delay=90_000)]) == []
+    assert len(find_slow_members({"one": slow}, [msgspec.structs.replace(row, delay=10_000)])) == 1
 
 
 def test_list_shows_system_groups_only_on_request() -> None:

@@ -21,7 +21,7 @@ from web.sampling.sample import BrokerSample, ClientKind, Progress
 from web.sampling.sampler import Sampler
 
 
-def test_groups_without_members_or_with_dead_letters_need_attention() -> None:
+def test_groups_without_members_far_behind_or_with_dead_letters_need_attention() -> None:
     first = BrokerSample(
         "C",
         "broker-a",
@@ -32,10 +32,12 @@ def test_groups_without_members_or_with_dead_letters_need_attention() -> None:
             Progress("audit", "Orders", 7, 5_000, 0.0),
             Progress("idle", "Orders", 0, 0, 0.0),
             Progress("fraud-check", "Orders", 0, 0, 0.0),
+            Progress("late", "Orders", 5, 300_000, 0.0),
             Progress("TOOLS_CONSUMER", "Orders", 9, 5_000, 0.0),
         ),
         consumers={
             ClientKind("audit", "JAVA", "V4_9_8", "PUSH"): 1,
+            ClientKind("late", "JAVA", "V4_9_8", "PUSH"): 1,
             ClientKind("fraud-check", "JAVA", "V4_9_8", "PUSH"): 1,
             ClientKind("fraud-check", "GO", "V4_9_8", "PUSH"): 1,
         },
@@ -52,8 +54,9 @@ def test_groups_without_members_or_with_dead_letters_need_attention() -> None:
         stored_dead_letters={"fraud-check": 3},
     )
     assert attention_rows([first, second]) == [
-        AttentionRow("billing", 0, 340, 0),
-        AttentionRow("fraud-check", 2, 0, 33),
+        AttentionRow("billing", 0, 340, 5_000, 0),
+        AttentionRow("fraud-check", 2, 0, 0, 33),
+        AttentionRow("late", 1, 5, 300_000, 0),
     ]
 
 

@@ -61,7 +61,7 @@ def _columns() -> tuple[Column[GroupRow], ...]:
             is_enriched=True,
             help="How long ago the oldest message that the group has not consumed was stored.",
         ),
-        Column("rate", "Messages per second", Kind.RATE, is_enriched=True),
+        Column("rate", "Delivered per second", Kind.RATE, is_enriched=True),
         Column(
             "topics",
             "Topics",

@@ -81,6 +81,10 @@ class SettingsRow(msgspec.Struct, frozen=True):
     notifies: bool
 
 
+SLOW_MS: Final = 10_000
+"""From this time lag on, the page explains how fast the members are: messages that are being delivered always lag a little."""
+
+
 class Finding(msgspec.Struct, frozen=True):
     """Something that an operator should look at: a text of the translations, and its values."""
 
@@ -118,7 +122,7 @@ class GroupPage:
         queues = queue_rows(stats, delays, reports)
         subscriptions = subscription_rows(reports)
         summary = _summary(connection, stats, queues)
-        findings = find(connection, reports, queues, subscriptions)
+        findings = [*find(connection, reports, queues, subscriptions), *find_slow_members(reports, queues)]
         tables: list[Table[Any]] = [
             Table(
                 "queues",
@@ -331,6 +335,38 @@ def find(
             )
         )
     return found
+
+
+def find_slow_members(reports: Mapping[str, ConsumerRunningInfo], queues: Sequence[QueueRow]) -> list[Finding]:
+    """How fast the members are, if messages have waited for longer than `SLOW_MS`. Rates and times are those of the last minute."""
+    waiting = sum(row.lag for row in queues)
+    statuses = [status for report in reports.values() for status in report.status_table.values()]
+    if not statuses or max((row.delay or 0 for row in queues), default=0) < SLOW_MS:
+        return []
+    per_second = sum(status.consume_ok_tps + status.consume_failed_tps for status in statuses)
+    weights = [(status.consume_ok_tps + status.consume_failed_tps, status.consume_rt) for status in statuses]
+    values: dict[str, Any] = {"members": len(reports), "waiting": f"{waiting:,}"}
+    if per_second <= 0:
+        text = (
+            "{waiting} messages wait, and the connected members ({members}) finished none in the last minute: "
+            "see the stacks of their threads on their pages."
+        )
+        return [Finding(text, values)]
+    each_ms = sum(weight * took_ms for weight, took_ms in weights) / per_second
+    values |= {"rate": f"{per_second:,.1f}", "each": f"{each_ms:,.1f}"}
+    threads = [_number(report.properties.get("PROP_THREADPOOL_CORE_SIZE")) for report in reports.values()]
+    if all(threads):
+        values["threads"] = sum(count or 0 for count in threads)
+        text = (
+            "{waiting} messages wait. The members ({members}) consume {rate} messages per second: {each} ms per message "
+            "with {threads} threads. If the lag grows, add members or threads, or make the handler faster."
+        )
+    else:
+        text = (
+            "{waiting} messages wait. The members ({members}) consume {rate} messages per second: {each} ms per message. "
+            "If the lag grows, add members or threads, or make the handler faster."
+        )
+    return [Finding(text, values)]
 
 
 def consumption_of(settings: Settings) -> str | None:
