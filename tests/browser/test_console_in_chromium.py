@@ -38,7 +38,13 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     page.keyboard.press("t")
     expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
     page.get_by_text("Create a topic").click()
-    page.get_by_label("Name", exact=True).fill("FromTheBrowser")
+    name = page.get_by_label("Name", exact=True)
+    expect(name).to_be_focused()
+    rule = "Use 1 to 127 of these characters: a-z, A-Z, 0-9, _ - % |"
+    expect(page.get_by_text(rule)).to_be_visible()
+    name.fill("from the browser")
+    assert name.evaluate("field => field.validationMessage") == rule
+    name.fill("FromTheBrowser")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("status")).to_have_text("The topic FromTheBrowser was created.")
     with Admin(running.name_server) as sdk:
@@ -50,6 +56,7 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     expect(page.get_by_text("No entry matches the filter.")).to_be_visible()
     page.get_by_label("Filter").fill("Browser")
     expect(page.get_by_role("link", name="FromTheBrowser")).to_be_visible()
+    expect(page.locator("#table-topics tbody")).to_contain_text("Read and write")
     assert page.url.endswith("filter=Browser&kind=normal")
     page.get_by_role("link", name="Topic", exact=True).and_(page.locator("th a")).click()  # the form keeps the order
     page.get_by_label("Filter").fill("unmatched")

@@ -76,9 +76,7 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     page.get_by_label("Choose all").check()
     expect(page.get_by_label("Choose", exact=True).last).to_be_checked()
     page.get_by_text("Resend all in this period").click()
-    expect(
-        page.get_by_text("2 of 3 dead letters will be resent in the background. Already resent: 1.")
-    ).to_be_visible()
+    expect(page.get_by_text("2 of 3 dead letters will be resent in the background. Already resent: 1.")).to_be_visible()
     page.get_by_role("button", name="Resend 2 messages").click()
     expect(page.get_by_role("status")).to_have_text("The dead letters are being resent.")
     expect(page.get_by_text("finished")).to_be_visible()

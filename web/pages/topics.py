@@ -30,6 +30,14 @@ KINDS: Final = Choice(
     ((NORMAL, "Normal"), (RETRY, "Retry"), (DEAD_LETTER, "Dead letters"), (SYSTEM, "System"), ("all", "All")),
 )
 _PERMISSIONS: Final = {"RW": READ | WRITE, "R": READ, "W": WRITE}
+_PERMISSION_WORDS: Final = {
+    "RW-": "Read and write",
+    "R--": "Read only",
+    "-W-": "Write only",
+    "---": "No access",
+    "RWX": "Read and write, a template for new topics",
+}
+"""The words of the forms for what brokers have."""
 _MOST_QUEUES: Final = 1_024
 _MENU: Final = "Topic"
 _SETTINGS: Final = {"write_queues": "Write queues", "read_queues": "Read queues", "permission": "Permission"}
@@ -131,6 +139,7 @@ def _list_columns() -> tuple[Column[TopicRow], ...]:
         Column(
             "permission",
             "Permission",
+            says=lambda row: _said(row.permission),
             help="R: consumers may read. W: producers may write. X: a template for new topics.",
         ),
         Column("brokers", "Brokers", Kind.LIST),
@@ -172,7 +181,7 @@ _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
     Column("address", "Address"),
     Column("write_queues", "Write queues", Kind.NUMBER),
     Column("read_queues", "Read queues", Kind.NUMBER),
-    Column("permission", "Permission"),
+    Column("permission", "Permission", says=lambda row: _said(row.permission)),
 )
 
 
@@ -353,6 +362,12 @@ class TopicPages:
 
     async def create(self, _visit: Visit, form: TopicForm) -> Outcome:
         """Creates a topic; one that exists is an error, because this would replace its settings."""
+        if names.topic_problem(form.topic) is not None:
+            raise Invalid(
+                "{topic} is not a valid name of a topic",
+                "Use 1 to 127 of these characters: a-z, A-Z, 0-9, _ - % |",
+                topic=repr(form.topic[:200]),
+            )
         if form.topic in await self._reader.names():
             raise Invalid("the topic {topic} already exists", "Change its settings on its own page.", topic=form.topic)
         check_topic(form.topic, await self._reader.system_names())
@@ -477,6 +492,12 @@ def _row(topic: str, system: frozenset[str], configs: Mapping[str, TopicConfig])
         " ".join(permissions),
         sorted(configs),
     )
+
+
+def _said(permission: str) -> tuple[str, Mapping[str, Any]] | None:
+    """A permission in the words of the forms; None: another one, or several of brokers that differ."""
+    word = _PERMISSION_WORDS.get(permission)
+    return None if word is None else (word, {})
 
 
 def _is_of_kind(row: TopicRow, chosen: Mapping[str, str]) -> bool:

@@ -59,7 +59,10 @@
   }
 
   function onInput(event) {
-    if ("moment" in event.target.dataset) checkField(event.target);
+    const field = event.target;
+    if ("moment" in field.dataset) checkField(field);
+    // In place of the browser's own words, which do not name the characters.
+    if ("rule" in field.dataset) field.setCustomValidity(field.validity.patternMismatch ? field.dataset.rule : "");
   }
 
   function showTimes(root) {
@@ -128,6 +131,13 @@
     htmx.ajax("GET", location.href, { target: part.dataset.then, select: part.dataset.then, swap: "outerHTML" });
   }
 
+  // A form that a user unfolds is ready for its first field.
+  function onClick(event) {
+    const fold = event.target.closest("summary")?.parentElement;
+    const first = fold?.querySelector("[data-focus]");
+    if (first && !fold.open) fold.addEventListener("toggle", () => first.focus(), { once: true });
+  }
+
   function onShow() {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   }
@@ -136,6 +146,7 @@
   for (const choice of document.querySelectorAll("select[data-chooses-fields]")) showChosen(choice);
   document.addEventListener("submit", onSubmit);
   document.addEventListener("formdata", sendFields);
+  document.addEventListener("click", onClick);
   document.addEventListener("input", onInput);
   document.addEventListener("change", onChange);
   window.addEventListener("pageshow", onShow);

@@ -78,7 +78,7 @@ def texts_of_failures() -> Iterator[str]:
 
 TABLES = {
     "CHECK", "FAILED_LOGINS", "FIRST_BROKERS", "FURTHEST_GROUPS", "LOGS_IN_ELSEWHERE", "STORE_LATENCY", "WHAT_WORDS", "WRONG_PASSWORDS",
-    "_LABELS", "_MEASURES", "_MEASURES_OF_ONE", "_ROLE_OF_PROVIDER", "_SETTINGS", "_TITLES",
+    "_LABELS", "_MEASURES", "_MEASURES_OF_ONE", "_PERMISSION_WORDS", "_ROLE_OF_PROVIDER", "_SETTINGS", "_TITLES",
 }  # fmt: skip
 """Constants with texts, which are passed on."""
 
