@@ -93,6 +93,8 @@ class Outcome:
     before: Any = None
     """For the audit log: what was there before, and what is there now; can be encoded as JSON. Never a secret."""
     after: Any = None
+    is_warning: bool = False
+    """Whether users must look at it, although nothing failed: it is not shown in the color of success."""
 
 
 @dataclass(frozen=True, slots=True)

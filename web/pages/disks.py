@@ -14,6 +14,7 @@ from web.cluster.runtime_figures import DISK_FULL, REFUSES, RuntimeFigures
 from web.history.disk_forecast import DiskForecast
 from web.history.disk_outlook import ReadChart, disk_outlook
 from web.pages.cluster.cluster_reads import ClusterReads
+from web.paths import path_of
 from web.sampling.sample import BrokerSample, disk_sizes
 from web.tables.table import Column, Kind, Table
 
@@ -39,10 +40,12 @@ class DiskRow(msgspec.Struct, frozen=True):
     """That the disk is full now, or why there is no forecast."""
     is_full: bool = False
     """Whether the broker refuses messages now because of its disk."""
+    address: str = ""
+    """Of the broker."""
 
 
 DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
-    Column("broker", "Broker"),
+    Column("broker", "Broker", link=lambda row: path_of("cluster", "brokers", row.address) if row.address else None),
     Column(
         "lasts_weekend",
         "Lasts through the weekend",
@@ -98,14 +101,16 @@ def disk_row(broker: BrokerSample, outlook: DiskForecast | Exception | None, now
     free = None if sizes is None else sizes[1]
     if RuntimeFigures(broker.runtime).refusal == DISK_FULL:
         peak = outlook.peak * 100 if isinstance(outlook, DiskForecast) else None
-        return DiskRow(broker.key, used, free, NO, int(now_s * 1000), peak, _FULL_NOTE, is_full=True)
+        return DiskRow(
+            broker.key, used, free, NO, int(now_s * 1000), peak, _FULL_NOTE, is_full=True, address=broker.address
+        )
     if not isinstance(outlook, DiskForecast):
         note = str(outlook) if outlook is not None else "The forecast needs 10 minutes of history."
-        return DiskRow(broker.key, used, free, UNKNOWN, None, None, note)
+        return DiskRow(broker.key, used, free, UNKNOWN, None, None, note, address=broker.address)
     reached_s = outlook.reaches(REFUSES)
     lasts = outlook.lasts(weekend_end(now_s) - now_s, REFUSES)
     refuses_at = 0 if reached_s is None else int((now_s + reached_s) * 1000)
-    return DiskRow(broker.key, used, free, YES if lasts else NO, refuses_at, outlook.peak * 100)
+    return DiskRow(broker.key, used, free, YES if lasts else NO, refuses_at, outlook.peak * 100, address=broker.address)
 
 
 def weekend_answer(rows: Sequence[DiskRow]) -> Mapping[str, Any]:

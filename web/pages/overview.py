@@ -102,7 +102,7 @@ class FindingRow(msgspec.Struct, frozen=True):
 
 
 _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
-    Column("broker", "Broker"),
+    Column("broker", "Broker", link=lambda row: path_of("cluster", "brokers", row.address)),
     Column("id", "ID", Kind.NUMBER, help="0: master. Others: slaves."),
     Column("address", "Address"),
     Column("cluster", "Cluster"),

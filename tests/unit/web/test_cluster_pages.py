@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from headrace import ConnectError
@@ -135,6 +136,32 @@ def test_list_shows_whether_a_broker_gets_messages(routed: int, own: str, state:
     assert listed(answers)["brokers"][0].writes == state
 
 
+@pytest.mark.parametrize("access", list(Access))
+def test_operators_find_where_writes_are_stopped(access: Access) -> None:
+    view = asyncio.run(ClusterList(reads(Answers())).show(Visit("", access, "")))
+    [column] = [column for column in view.tables[0].columns if column.key == "writes"]
+    row = msgspec.structs.replace(view.tables[0].rows[0], writes="allowed")
+    said = None if column.says is None else column.says(row)
+    assert said == (("allowed (change)", {}) if access >= Access.OPERATOR else None)
+
+
+@pytest.mark.parametrize(
+    ("permission", "words"),
+    [
+        ("6", "producers may send, consumers may read"),
+        ("4", "consumers may read, producers are refused"),
+        ("0", "producers and consumers are refused"),
+        ("", None),
+    ],
+)
+def test_permission_of_a_broker_is_explained(permission: str, words: str | None) -> None:
+    answers = Answers()
+    answers.configs["b:1"] = {"brokerPermission": permission}
+    view = asyncio.run(Writes(reads(answers)).show(Visit("", Access.VIEWER, "", {"broker": "a"})))
+    assert (view.title, view.subject) == ("Writes to the broker", "a")
+    assert view.data["permission_word"] == words
+
+
 FULL = "refused: the disk is full"
 
 
@@ -163,6 +190,7 @@ def test_broker_whose_store_refuses_messages_is_not_said_to_accept_them(runtime:
 def test_stop_of_writes_tells_how_many_name_servers_took_it() -> None:
     answers = Answers()
     done = stop(answers)
+    assert done.is_warning  # not in the color of success
     assert done.message.format(**done.values) == "2 of 2 name servers stopped writes to a; 7 topics affected."
     answers.down = {"n:2"}
     partly = stop(answers)

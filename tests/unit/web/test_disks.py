@@ -11,7 +11,7 @@ from headrace.client.settings import ClientConfig
 from web.cluster.cluster import Cluster
 from web.history.disk_forecast import DiskForecast
 from web.history.history_file import Chart
-from web.pages.disks import DiskRow, Disks, disk_row, weekend_answer, weekend_end
+from web.pages.disks import DISK_COLUMNS, DiskRow, Disks, disk_row, weekend_answer, weekend_end
 from web.sampling.sample import BrokerSample
 
 GIB = 1 << 30
@@ -111,6 +111,8 @@ def test_disk_that_is_full_refuses_messages_now_whatever_the_forecast(outlook: D
     full = BrokerSample("C", "broker-b", 0, "h:2", runtime=RUNTIME | {"commitLogDiskRatio": "0.97"})
     row = disk_row(full, outlook, FRIDAY)
     assert (row.lasts_weekend, row.refuses_at, row.is_full) == ("no", int(FRIDAY * 1000), True)
+    assert DISK_COLUMNS[0].link is not None
+    assert DISK_COLUMNS[0].link(row) == "/cluster/brokers/h%3A2"
     assert row.note == "The disk is full: the broker refuses all messages now."
     soon = DiskRow("broker-a", 1.0, 1, "no", 1, 100.0)
     assert weekend_answer([soon, row]) == {"answer": "full", "broker": "broker-b", "refuses_at": row.refuses_at}

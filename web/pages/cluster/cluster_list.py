@@ -1,6 +1,7 @@
 """The brokers and name servers of the cluster."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -8,7 +9,7 @@ import msgspec
 from web.cluster.runtime_figures import RuntimeFigures
 from web.pages.cluster.cluster_reads import ClusterReads, permission_of, writes_of
 from web.paths import path_of
-from web.routes import View, Visit
+from web.routes import Access, View, Visit
 from web.tables.table import Column, Kind, Table
 
 
@@ -43,6 +44,8 @@ class NameServerRow(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+CHANGEABLE: Final = "allowed (change)"
+"""For operators: that a link leads to where writes are stopped."""
 _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
     Column("broker", "Broker", link=lambda row: path_of("cluster", "brokers", row.address)),
     Column("role", "Role", Kind.WORD),
@@ -70,6 +73,12 @@ _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
     Column("started", "Started", Kind.TIME, is_enriched=True),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
+_OPERATOR_COLUMNS: Final = tuple(
+    replace(column, says=lambda row: (CHANGEABLE, {}) if row.writes == "allowed" else None)
+    if column.key == "writes"
+    else column
+    for column in _BROKER_COLUMNS
+)
 _NAME_SERVER_COLUMNS: Final[tuple[Column[NameServerRow], ...]] = (
     Column("address", "Address", link=lambda row: path_of("cluster", "name-servers", row.address)),
     Column(
@@ -90,7 +99,7 @@ class ClusterList:
     def __init__(self, reads: ClusterReads) -> None:
         self._reads = reads
 
-    async def show(self, _visit: Visit) -> View:
+    async def show(self, visit: Visit) -> View:
         """All registered brokers, and all name servers that the console uses."""
         brokers = [
             ClusterBrokerRow(each.name, each.role, each.id, each.address, each.cluster)
@@ -102,7 +111,7 @@ class ClusterList:
                 "brokers",
                 ClusterBrokerRow,
                 brokers,
-                _BROKER_COLUMNS,
+                _OPERATOR_COLUMNS if visit.access >= Access.OPERATOR else _BROKER_COLUMNS,
                 search=("broker", "address", "cluster"),
                 enrich=self._add_figures,
                 empty="No broker is registered with the name servers.",

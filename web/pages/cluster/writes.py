@@ -5,6 +5,7 @@ broker itself refuses messages (brokerPermission=4), at once, until it is change
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import msgspec
@@ -16,7 +17,12 @@ from web.pages.cluster.cluster_reads import Broker, ClusterReads, permission_of,
 from web.paths import path_of
 from web.routes import Outcome, View, Visit
 
-_PERMISSION_WORDS: Final = {READ | WRITE: "Read and write", READ: "Read only", WRITE: "Write only"}
+_PERMISSION_WORDS: Final = {
+    READ | WRITE: "producers may send, consumers may read",
+    READ: "consumers may read, producers are refused",
+    WRITE: "producers may send, consumers are refused",
+    0: "producers and consumers are refused",
+}
 
 
 class StopForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,20 +56,22 @@ class Writes:
             "name_servers": len(await self._reads.name_servers()),
             "others": len({each.name for each in await self._reads.brokers()} - {broker.name}),
         }
-        return View("Writes to a broker", "cluster/writes.html", data, subject=broker.name)
+        return View("Writes to the broker", "cluster/writes.html", data, subject=broker.name)
 
     async def stop(self, visit: Visit, form: StopForm) -> Outcome:
         """Raises NotFound, HeadraceError, QueryFailed if no name server took it."""
         broker = await self._reads.master(visit.path["broker"])
         if form.way == "broker":
-            return await self._set_permission(broker, lambda now: now & ~WRITE, "The broker {broker} refuses messages.")
+            refuses = "The broker {broker} refuses messages."
+            return replace(await self._set_permission(broker, lambda now: now & ~WRITE, refuses), is_warning=True)
         admin = self._reads.cluster.admin
-        return await self._in_routes(
+        outcome = await self._in_routes(
             broker,
             lambda address: admin.wipe_write_permission(broker.name, name_server=address),
             "{done} of {all} name servers stopped writes to {broker}; {topics} topics affected.",
             "{done} of {all} name servers stopped writes to {broker}; {topics} topics affected. Failed: {failed}",
         )
+        return replace(outcome, is_warning=True)
 
     async def allow(self, visit: Visit, form: StopForm) -> Outcome:
         """Raises NotFound, HeadraceError, QueryFailed if no name server took it."""
