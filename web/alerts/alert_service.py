@@ -20,6 +20,7 @@ from web.alerts.observations import Observations
 from web.alerts.rules import Rule, problem_of
 from web.cluster.runtime_figures import REFUSES
 from web.errors import Invalid, NotFound
+from web.history.disk_forecast import DiskForecast
 from web.history.disk_outlook import DAY_S, ReadChart, disk_outlook
 from web.sampling.sample import Sample
 
@@ -181,7 +182,7 @@ class AlertService:
                 logger.info("disk forecast not possible broker=%s error=%r", broker.key, str(error))
                 continue
             outlook = await asyncio.to_thread(disk_outlook, broker, config, self._read_chart, sample.time_s)
-            if outlook is not None:
+            if isinstance(outlook, DiskForecast):
                 reached_s = outlook.reaches(REFUSES)
                 days[broker.key] = NEVER_DAYS if reached_s is None else reached_s / DAY_S
         return days

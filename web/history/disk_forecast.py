@@ -92,15 +92,23 @@ def forecast(facts: DiskFacts) -> DiskForecast | None:
 
 
 def write_rate(times: Sequence[int], ends: Sequence[float | None]) -> float | None:
-    """Bytes per second from the ends of the log at these times; None if the history is too short.
+    """Bytes per second from the ends of the log at these times; None if the history is too short."""
+    known = _known(times, ends)
+    if missing_s(times, ends) > 0:
+        return None
+    return (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0])
 
-    A log that is smaller than before was replaced; only what follows counts.
-    """
+
+def missing_s(times: Sequence[int], ends: Sequence[float | None]) -> float:
+    """How many more seconds of history `write_rate` needs."""
+    known = _known(times, ends)
+    return max(_LEAST_S - (known[-1][0] - known[0][0]), 0.0) if known else _LEAST_S
+
+
+def _known(times: Sequence[int], ends: Sequence[float | None]) -> list[tuple[int, float]]:
+    """What is known of the log: one that is smaller than before was replaced, and only what follows counts."""
     known = [(at, end) for at, end in zip(times, ends, strict=True) if end is not None]
     for index in range(len(known) - 1, 0, -1):
         if known[index][1] < known[index - 1][1]:
-            known = known[index:]
-            break
-    if len(known) < 2 or known[-1][0] - known[0][0] < _LEAST_S:
-        return None
-    return (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0])
+            return known[index:]
+    return known

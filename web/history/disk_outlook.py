@@ -1,9 +1,10 @@
 """DiskOutlook: the forecast of each broker, from the latest sample, its configuration and the history."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from web.history.disk_forecast import DiskFacts, DiskForecast, forecast, write_rate
+from web.history.disk_forecast import DiskFacts, DiskForecast, forecast, missing_s, write_rate
 from web.history.history_file import Chart
 from web.sampling.sample import BrokerSample, disk_sizes
 
@@ -13,21 +14,31 @@ WEEK_S: Final = 7 * DAY_S
 ReadChart = Callable[[list[str], float, float, float], Chart]
 
 
-def disk_outlook(broker: BrokerSample, config: Mapping[str, str], read: ReadChart, now_s: float) -> DiskForecast | None:
-    """The broker's forecast; None as long as something is unknown. The rate of writes is the higher of the last day's and week's."""
+@dataclass(frozen=True, slots=True)
+class TooEarly:
+    """There is no forecast yet: it needs so many more seconds of history."""
+
+    needs_s: float
+
+
+def disk_outlook(
+    broker: BrokerSample, config: Mapping[str, str], read: ReadChart, now_s: float
+) -> DiskForecast | TooEarly | None:
+    """The broker's forecast; None if something else than the history is missing. The rate of writes is the higher of the last day's and week's."""
     sizes = disk_sizes(broker.runtime)
     first, end = broker.number("commitLogMinOffset"), broker.number("commitLogMaxOffset")
     hours = config.get("fileReservedTime", "")
     if sizes is None or first is None or end is None or not hours.isdecimal() or len(hours) > 6:
         return None
     name = f"broker.log/{broker.key}"
-    rates = []
+    rates, needs_s = [], []
     for span_s in (DAY_S, WEEK_S):
         chart = read([name], now_s - span_s, now_s, now_s)
         rates.append(write_rate(chart.times, chart.series[name]))
+        needs_s.append(missing_s(chart.times, chart.series[name]))
     known = [rate for rate in rates if rate is not None]
     if not known:
-        return None
+        return TooEarly(min(needs_s))
     earliest_ms = broker.number("earliestMessageTimeStamp") or 0
     age_s = max(now_s - earliest_ms / 1000, 0.0) if earliest_ms > 0 else 0.0
     total, free = sizes

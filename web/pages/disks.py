@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -12,7 +13,7 @@ from headrace import Admin
 from web.cluster.cluster import Cluster
 from web.cluster.runtime_figures import DISK_FULL, REFUSES, RuntimeFigures
 from web.history.disk_forecast import DiskForecast
-from web.history.disk_outlook import ReadChart, disk_outlook
+from web.history.disk_outlook import ReadChart, TooEarly, disk_outlook
 from web.pages.cluster.cluster_reads import ClusterReads
 from web.paths import path_of
 from web.sampling.sample import BrokerSample, disk_sizes
@@ -20,6 +21,8 @@ from web.tables.table import Column, Kind, Table
 
 _FRESH_S: Final = 60.0
 YES, NO, UNKNOWN, FULL = "yes", "no", "unknown", "full"
+_EARLY_NOTE: Final = "The forecast needs {minutes} more min of history."
+_UNKNOWN_NOTE: Final = "The broker does not report what the forecast needs."
 _FULL_NOTE: Final = "The disk is full: the broker refuses all messages now."
 
 
@@ -42,6 +45,8 @@ class DiskRow(msgspec.Struct, frozen=True):
     """Whether the broker refuses messages now because of its disk."""
     address: str = ""
     """Of the broker."""
+    needs_minutes: int | None = None
+    """How many more minutes of history the forecast needs; None: it does not wait for history."""
 
 
 DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
@@ -61,7 +66,13 @@ DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
     Column("used_percent", "Disk used (%)", Kind.RATE, help="Usage of the file system that holds the CommitLog."),
     Column("free", "Free", Kind.BYTES),
     Column("peak_percent", "Forecast peak (%)", Kind.RATE, help="Messages expire after fileReservedTime."),
-    Column("note", "Note", is_word=True, is_shown_if_any=True),
+    Column(
+        "note",
+        "Note",
+        is_word=True,
+        is_shown_if_any=True,
+        says=lambda row: None if row.needs_minutes is None else (_EARLY_NOTE, {"minutes": row.needs_minutes}),
+    ),
 )
 
 
@@ -86,15 +97,15 @@ class Disks:
         [runtime] = await self._cluster.map(ClusterReads(self._cluster).runtime, [broker.address])
         return broker if isinstance(runtime, Exception) else replace(broker, runtime=runtime)
 
-    async def _outlook(self, broker: BrokerSample) -> DiskForecast | None:
-        async def fetch(admin: Admin) -> DiskForecast | None:
+    async def _outlook(self, broker: BrokerSample) -> DiskForecast | TooEarly | None:
+        async def fetch(admin: Admin) -> DiskForecast | TooEarly | None:
             config = await admin.broker_config(broker.address)
             return await asyncio.to_thread(disk_outlook, broker, config, self._read_chart, self._now_s())
 
         return await self._cluster.read(("disk outlook", broker.key), fetch, _FRESH_S)
 
 
-def disk_row(broker: BrokerSample, outlook: DiskForecast | Exception | None, now_s: float) -> DiskRow:
+def disk_row(broker: BrokerSample, outlook: DiskForecast | TooEarly | Exception | None, now_s: float) -> DiskRow:
     """The row of a broker's disk."""
     ratio, sizes = broker.number("commitLogDiskRatio"), disk_sizes(broker.runtime)
     used = None if ratio is None else ratio * 100
@@ -105,8 +116,11 @@ def disk_row(broker: BrokerSample, outlook: DiskForecast | Exception | None, now
             broker.key, used, free, NO, int(now_s * 1000), peak, _FULL_NOTE, is_full=True, address=broker.address
         )
     if not isinstance(outlook, DiskForecast):
-        note = str(outlook) if outlook is not None else "The forecast needs 10 minutes of history."
-        return DiskRow(broker.key, used, free, UNKNOWN, None, None, note, address=broker.address)
+        minutes = math.ceil(outlook.needs_s / 60) if isinstance(outlook, TooEarly) else None
+        note = str(outlook) if isinstance(outlook, Exception) else _UNKNOWN_NOTE
+        if minutes is not None:
+            note = _EARLY_NOTE.format(minutes=minutes)
+        return DiskRow(broker.key, used, free, UNKNOWN, None, None, note, address=broker.address, needs_minutes=minutes)
     reached_s = outlook.reaches(REFUSES)
     lasts = outlook.lasts(weekend_end(now_s) - now_s, REFUSES)
     refuses_at = 0 if reached_s is None else int((now_s + reached_s) * 1000)
@@ -123,7 +137,9 @@ def weekend_answer(rows: Sequence[DiskRow]) -> Mapping[str, Any]:
         first = min(short, key=lambda row: row.refuses_at or 0)
         return {"answer": NO, "broker": first.broker, "refuses_at": first.refuses_at}
     is_known = bool(rows) and all(row.lasts_weekend == YES for row in rows)
-    return {"answer": YES if is_known else UNKNOWN, "broker": "", "refuses_at": 0}
+    waits = [row.needs_minutes for row in rows if row.needs_minutes is not None]
+    answer = {"answer": YES if is_known else UNKNOWN, "broker": "", "refuses_at": 0}
+    return answer | ({"needs_minutes": max(waits)} if waits else {})
 
 
 def weekend_end(now_s: float) -> float:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from web.history.disk_forecast import INDEX_SHARE, DiskFacts, forecast, write_rate
-from web.history.disk_outlook import disk_outlook
+from web.history.disk_forecast import INDEX_SHARE, DiskFacts, forecast, missing_s, write_rate
+from web.history.disk_outlook import TooEarly, disk_outlook
 from web.history.history_file import Chart
 from web.sampling.sample import BrokerSample
 
@@ -95,6 +95,13 @@ def test_rate_of_writes_ignores_gaps_and_starts_anew_with_a_new_log(
     ends: list[float | None], rate: float | None
 ) -> None:
     assert write_rate(range(0, 600 * len(ends), 600), ends) == rate
+    assert (missing_s(range(0, 600 * len(ends), 600), ends) > 0) == (rate is None)
+
+
+def test_history_that_is_missing_is_counted_from_when_the_log_was_replaced() -> None:
+    assert missing_s([], []) == 600.0
+    assert missing_s([0, 60, 120, 180], [5.0, 6.0, 1.0, None]) == 600.0
+    assert missing_s([0, 60, 120, 180], [5.0, 1.0, 2.0, 3.0]) == 480.0
 
 
 def test_outlook_begins_with_the_ratio_that_the_broker_reports() -> None:
@@ -127,7 +134,6 @@ def test_outlook_uses_the_higher_rate_of_day_and_week() -> None:
     assert found is not None
     assert found.at(DAY) == pytest.approx(0.4 + 20.0 * DAY * INDEX_SHARE / (100 * GIB))
     assert disk_outlook(broker, {}, read, 1000.0 + DAY) is None
-    assert (
-        disk_outlook(broker, {"fileReservedTime": "48"}, lambda names, *_: Chart(600, [], {names[0]: []}), 2000.0)
-        is None
-    )
+    assert disk_outlook(
+        broker, {"fileReservedTime": "48"}, lambda names, *_: Chart(600, [], {names[0]: []}), 2000.0
+    ) == TooEarly(600.0)

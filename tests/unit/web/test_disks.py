@@ -10,6 +10,7 @@ from headrace import RequestTimeout
 from headrace.client.settings import ClientConfig
 from web.cluster.cluster import Cluster
 from web.history.disk_forecast import DiskForecast
+from web.history.disk_outlook import TooEarly
 from web.history.history_file import Chart
 from web.pages.disks import DISK_COLUMNS, DiskRow, Disks, disk_row, weekend_answer, weekend_end
 from web.sampling.sample import BrokerSample
@@ -91,11 +92,14 @@ def test_disk_with_many_writes_is_full_at_a_time_before_monday() -> None:
 
 
 def test_forecast_that_is_impossible_is_unknown_with_its_reason() -> None:
+    early = disk_row(BROKER, TooEarly(130.0), FRIDAY)
+    assert (early.lasts_weekend, early.note) == ("unknown", "The forecast needs 3 more min of history.")
+    assert weekend_answer([early])["needs_minutes"] == 3
     row = disk_row(BROKER, None, FRIDAY)
     assert (row.lasts_weekend, row.refuses_at, row.note) == (
         "unknown",
         None,
-        "The forecast needs 10 minutes of history.",
+        "The broker does not report what the forecast needs.",
     )
     answers = Answers()
     answers.failure = RequestTimeout("broker-a did not answer")
