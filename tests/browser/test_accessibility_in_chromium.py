@@ -114,5 +114,5 @@ def test_pages_without_a_login_and_errors_have_no_finding(world: World, page: Pa
     # Chromium logs a page with such a status as an error, which fails the test.
     page.route("**/topics/nothing", lambda route: route.fulfill(content_type="text/html", body=failed.text))
     page.goto(f"http://127.0.0.1:{world.port}/topics/nothing")
-    expect(page.get_by_role("alert")).to_contain_text("the topic nothing does not exist")
+    expect(page.get_by_role("alert")).to_contain_text("The topic nothing does not exist", use_inner_text=True)
     assert findings(page) == []

@@ -41,7 +41,7 @@ class Answers:
     async def consumer_connection(self, group: str) -> ConsumerConnection:
         if group == "new":
             raise ConnectError("cannot connect to 10.0.0.1:10911")
-        return ConsumerConnection([Connection()] if group == "behind" else [])
+        return ConsumerConnection([Connection(client_id="worker@1")] if group == "behind" else [])
 
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
         assert queue == QUEUE
@@ -69,4 +69,5 @@ def test_offset_beyond_a_message_is_not_called_consumed_and_dead_letters_are_nam
         "dead": 0,
         "new": None,
     }
+    assert view.data["clients"] == ["worker@1"]
     assert view.data["without_members"] == ["beyond", "dead", "retried"]

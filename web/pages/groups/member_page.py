@@ -53,7 +53,12 @@ _QUEUE_COLUMNS: Final[tuple[Column[ReadQueueRow], ...]] = (
         help="Whether the member holds the queue's lock, which orderly consumers need.",
     ),
     Column("pulled_at", "Last pull", Kind.TIME),
-    Column("consumed_at", "Last consumed", Kind.TIME),
+    Column(
+        "consumed_at",
+        "Last consumed",
+        Kind.TIME,
+        help="Clients report the time at which they began to read the queue until they have consumed a message of it.",
+    ),
 )
 
 _RATE_COLUMNS: Final[tuple[Column[RateRow], ...]] = (

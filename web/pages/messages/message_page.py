@@ -23,6 +23,9 @@ PASSED, WAITING, NO_OFFSET = "offset is beyond it", "not consumed yet", "no offs
 RETRIED, DEAD_LETTER = "sent back for a retry", "dead letter"
 
 
+_MOST_CLIENTS: Final = 1_000  # limit: names in one form
+
+
 class TrackRow(msgspec.Struct, frozen=True):
     """A group that consumes the message's topic."""
 
@@ -85,6 +88,7 @@ class MessagePage:
             "is_sendable": _is_sendable(message),
             "dead_letter_of": dead_letter_of,
             "without_members": await self._without_members(dead_letter_of, groups),
+            "clients": await self._clients([dead_letter_of] if dead_letter_of else [row.group for row in groups]),
             "facts": {
                 "Topic": message.topic,
                 "Tag": message.tags or "",
@@ -185,6 +189,12 @@ class MessagePage:
         if not dead_letter_of:
             return sorted(row.group for row in groups if row.members == 0)
         return await self._groups.without_members(dead_letter_of)
+
+    async def _clients(self, groups: Sequence[str]) -> list[str]:
+        """The connected members of the groups, which the form of a push offers. Of groups that cannot be read none."""
+        answers = await self._reads.cluster.map(self._groups.members, groups)
+        members = [one for answer in answers if not isinstance(answer, Exception) for one in answer.connection_set]
+        return sorted({one.client_id for one in members if one.client_id})[:_MOST_CLIENTS]
 
     async def _state(self, group: str, queue: MessageQueue, message: MessageExt, topics: Container[str]) -> TrackRow:
         """What is known of the message in a group. Raises HeadraceError."""
