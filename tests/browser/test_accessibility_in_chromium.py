@@ -92,7 +92,7 @@ def test_menu_of_a_small_screen_opens_closes_and_has_no_finding(world: World, pa
     page.keyboard.press("Escape")
     expect(pages).to_be_hidden()
     button.click()
-    pages.get_by_role("link", name="Topic").click()
+    pages.get_by_role("link", name="Topics").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
 
 

@@ -71,7 +71,7 @@ def log_in(page: Page, console: RunningConsole) -> None:
 
 def test_waiting_messages_of_a_level_and_timers_are_found_by_clicks(page: Page, console: RunningConsole) -> None:
     log_in(page, console)
-    page.get_by_role("link", name="Delay", exact=True).click()
+    page.get_by_role("link", name="Delayed messages", exact=True).click()
     expect(page.get_by_text("2 messages with a delay level wait for delivery.")).to_be_visible()
     page.locator("#table-levels").get_by_role("link", name="18", exact=True).click()
     expect(page.locator("#table-messages tbody tr")).to_have_count(2)
@@ -86,7 +86,7 @@ def test_given_up_transaction_is_chosen_with_the_keyboard_and_checked_again(
     page: Page, console: RunningConsole
 ) -> None:
     log_in(page, console)
-    page.get_by_role("link", name="Transaction", exact=True).click()
+    page.get_by_role("link", name="Transactions", exact=True).click()
     expect(page.locator("#table-halves tbody tr")).to_have_count(1)
     expect(page.locator("#table-halves")).to_contain_text("undecided")
     given_up = page.locator("#table-given-up")

@@ -1,12 +1,13 @@
 """Every form of the console that is refused is shown again with what was entered, except secrets, and why it was refused.
 
-Viewers are shown only what they may use.
+Viewers are shown only what they may use, and pages have the names of their entries in the menu.
 """
 
 import re
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import unquote, urlencode
 
 import msgspec
@@ -15,7 +16,7 @@ import pytest
 from support.console import PASSWORD, Browser, Page
 from support.console_world import World, console_world, declared_routes
 from support.html_forms import Field, Form, forms_of
-from web.routes import Access, Change
+from web.routes import Access, Change, Query
 
 pytestmark = pytest.mark.slow
 SECRET = "Typed-4711"
@@ -126,6 +127,16 @@ def test_every_search_comes_back_with_what_was_entered(world: World) -> None:
                 assert again.failure.strip()
                 assert not again.is_folded
     assert refused >= 3
+
+
+HEADINGS = {"DLQ": "Dead letters", "Message": "Find messages", "Export": "Exports"}
+"""Of pages whose menu entries differ: they are shorter, or the words of Apache's dashboard."""
+
+
+def test_page_has_the_name_of_its_menu_entry(world: World, tmp_path: Path) -> None:
+    entries = [one for one in declared_routes(tmp_path / "declared") if isinstance(one, Query) and one.menu]
+    found = {str(one.menu): re.findall(r"<h1>([^<]*)", world.admin.get(one.path).text)[0].strip() for one in entries}
+    assert {menu: heading for menu, heading in found.items() if heading != menu} == HEADINGS
 
 
 class Boxes(HTMLParser):

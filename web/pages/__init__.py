@@ -11,8 +11,8 @@
 
         def routes(self) -> list[Route]:
             return [
-                Query("/groups", self.list_groups, "List the consumer groups.", menu="Consumer", shortcut="c"),
-                Query("/groups/<group:str>", self.show_group, "Show a consumer group.", section="Consumer"),
+                Query("/groups", self.list_groups, "List the consumer groups.", menu="Consumer groups", shortcut="c"),
+                Query("/groups/<group:str>", self.show_group, "Show a consumer group.", section="Consumer groups"),
                 Change("/groups/<group:str>/delete", DeleteGroup, self.delete, "group.delete", "Delete a group."),
             ]
 

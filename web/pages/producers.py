@@ -76,7 +76,7 @@ class ProducerPages:
                 "/producers",
                 self.show,
                 "List the connected producers.",
-                menu="Producer",
+                menu="Producers",
                 shortcut="p",
                 arguments=_KINDS.argument,
             )

@@ -74,7 +74,7 @@ class TailPages:
                 "/topics/<topic:str>/tail",
                 self.show,
                 "Show the live tail of a topic.",
-                section="Topic",
+                section="Topics",
                 arguments={"rate": "At most so many messages a second."},
             ),
             Raw("/topics/<topic:str>/tail/events", self.stream, Access.VIEWER),

@@ -39,7 +39,7 @@ _PERMISSION_WORDS: Final = {
 }
 """The words of the forms for what brokers have."""
 _MOST_QUEUES: Final = 1_024
-_MENU: Final = "Topic"
+_MENU: Final = "Topics"
 _SETTINGS: Final = {"write_queues": "Write queues", "read_queues": "Read queues", "permission": "Permission"}
 """What the form of a topic changes: headings, by the names of its fields."""
 

@@ -20,8 +20,8 @@ _MOST_NOTICES: Final = 1_000  # limit: notices that nobody has fetched
 
 MENU_GROUPS: Final = (
     ("", ("Dashboard", "Alerts")),
-    ("Cluster", ("Cluster", "Replication", "Topic", "Consumer", "Producer")),
-    ("Message data", ("Message", "Message trace", "DLQ", "Delay", "Transaction", "Export")),
+    ("Cluster", ("Cluster", "Replication", "Topics", "Consumer groups", "Producers")),
+    ("Message data", ("Message", "Message trace", "DLQ", "Delayed messages", "Transactions", "Export")),
     ("Administration", ("ACL", "Users", "Audit log", "API tokens", "API")),
 )
 """The navigation: headings, and the `menu` of the pages below each."""

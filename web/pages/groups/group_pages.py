@@ -10,7 +10,7 @@ from web.pages.groups.member_page import MemberPage
 from web.pages.groups.resets import RESET_ARGUMENTS, Reset, Resets
 from web.routes import Access, Change, Query, Route
 
-SECTION = "Consumer"
+SECTION = "Consumer groups"
 
 
 class GroupPages:

@@ -19,7 +19,7 @@ from web.paths import path_of
 from web.routes import Query, Route, View, Visit
 from web.tables.table import Column, Kind, Table
 
-MENU: Final = "Delay"
+MENU: Final = "Delayed messages"
 _FOREVER: Final = (1 << 63) - 1
 _AT: Final = {"at": "Where the next page starts: `next` of the page before."}
 

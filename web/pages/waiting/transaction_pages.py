@@ -27,7 +27,7 @@ from web.paths import path_of
 from web.routes import Access, Change, Outcome, Query, Route, View, Visit
 from web.tables.table import Column, Kind, Table
 
-MENU: Final = "Transaction"
+MENU: Final = "Transactions"
 _FOREVER: Final = (1 << 63) - 1
 _NOT_CHECKED: Final = (BrokerError, BrokerNotFound, NoNameServer)
 """The broker has certainly not stored the message again."""
