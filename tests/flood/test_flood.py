@@ -5,8 +5,8 @@ The producers are a client each: they have addresses of their own (127.1.0.1 and
 9,800 connections and ten sends in flight on each; it sends the next as soon as one is answered. Another client has 100 connections
 that ask for long answers and read nothing, and 100 that send a frame byte by byte.
 
-The producers send without a pause, so that the broker is busy and their latency is its work for all of them. Their process uses a third
-of a core, so it is not what is measured; the flood's processes have the lowest priority, so that they take no core from
+The producers send without a pause, so that the broker is busy and their latency is its work for all of them. Their process uses two thirds
+of a core, so it is not what is measured; the flood's processes run only while a core is idle, so that they take none from
 the broker or the producers, and always have enough in flight. What the machine does beside makes every figure uncertain, so measurements with
 the flood and while it is stopped take turns, and the medians are compared. Each measurement begins with 100 producers that connect.
 """
