@@ -1,3 +1,4 @@
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -237,11 +238,24 @@ def test_files_not_yet_dispatched_are_kept(tmp_path: Path, instance: Instance, s
     assert files_in(config.paths())[0] == 1
 
 
+def allocated_bytes(root: Path) -> int:
+    """Bytes of disk that the files below a folder occupy, each file once whatever its number of names."""
+    blocks: dict[int, int] = {}
+    for folder, _, names in os.walk(root):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                found = (Path(folder) / name).stat()
+                blocks[found.st_ino] = found.st_blocks
+    return 512 * sum(blocks.values())
+
+
 def nearly_full_store(
     root: Path, instance: Instance, monkeypatch: pytest.MonkeyPatch, *, used_ratio: float, counting_ms: int
 ) -> StoreConfig:
-    """A store whose files are all young, on a disk that reports this use; the broker's count is awaited for so long."""
+    """A store whose files are all young, on a disk of its own that reports this use; the broker's count is awaited for so long."""
     monkeypatch.setattr(cleaner, "used_ratio", lambda _: used_ratio)
+    # Other programs may fill the real disk meanwhile.
+    monkeypatch.setattr(forced_deletions, "unused_bytes", lambda _: -allocated_bytes(root))
     monkeypatch.setattr(forced_deletions, "_COUNTING_MS", counting_ms)
     config = small_config(root, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
     grown(root, instance, config, days_old=0)

@@ -99,8 +99,8 @@ def test_admin_is_read_as_fastjson_reads_it(fields: str, expected: bool) -> None
     [
         ("accounts: [", "not valid YAML in line"),
         ("- a", "expected a mapping"),
-        ("[" * 100_000, "nested more than 50 levels deep"),
-        ("- " * 100_000, "nested more than 50 levels deep"),
+        ("[" * 51, "nested more than 50 levels deep"),
+        ("- " * 51, "nested more than 50 levels deep"),
         ("accounts: x", "accounts: expected a list"),
         ("accounts: [x]", "accounts: entry 1 is not a mapping"),
         ("accounts: [{accessKey: account1}]", "accounts: entry 1: secretKey is missing or shorter than 7"),
@@ -127,6 +127,13 @@ def test_invalid_file_is_refused_with_its_name_and_the_reason(tmp_path: Path, te
     assert str(caught.value).startswith(f"{folder.plain_file}: ")
     assert said in str(caught.value)
     assert "secret-of" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, "{a: " * 100_000, "[\n" * 100_000])
+def test_file_nested_without_end_is_refused(tmp_path: Path, text: str) -> None:
+    # By this limit, or by that of the YAML library: 1,000 brackets since libyaml 0.2.6.
+    with pytest.raises(BadAclFile, match="nested more than 50 levels deep|not valid YAML in line"):
+        make_folder(tmp_path, plain=text).load()
 
 
 def test_large_file_is_refused(tmp_path: Path) -> None:
