@@ -79,13 +79,13 @@ class Sessions:
         """Ends the session of a token."""
         self._database.execute("DELETE FROM sessions WHERE key = ?", (_key(token),))
 
-    def close_id(self, session_id: str) -> bool:
-        """Ends a session by its id; False if there is none."""
-        return any(
-            self._database.execute("DELETE FROM sessions WHERE key = ?", (key,)).rowcount > 0
-            for (key,) in self._database.execute("SELECT key FROM sessions").fetchall()
-            if _id(key) == session_id
-        )
+    def close_id(self, session_id: str) -> Session | None:
+        """Ends a session by its id and returns it; None if there is none."""
+        for row in self._database.execute(_SELECT).fetchall():
+            if _id(row[0]) == session_id:
+                self._database.execute("DELETE FROM sessions WHERE key = ?", (row[0],))
+                return _session(row)
+        return None
 
     def close_all(self, user: str) -> int:
         """Ends all sessions of a user; returns how many."""

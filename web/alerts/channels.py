@@ -96,7 +96,7 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
         return None
 
     def send(self, events: list[AlertEvent]) -> None:
-        """Raises NotDelivered."""
+        """Raises NotDelivered if no recipient was accepted; others are logged."""
         message = EmailMessage()
         message["From"], message["To"] = self.sender, ", ".join(self.recipients)
         message["Subject"] = _one_line(
@@ -115,9 +115,12 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
                     server.starttls(context=context)
                 if self.user:
                     server.login(self.user, self.password)
-                server.send_message(message)
+                refused = server.send_message(message)
         except (OSError, smtplib.SMTPException, ValueError) as error:
             raise NotDelivered(f"cannot deliver to {self.host}: {str(error) or type(error).__name__}") from error
+        for recipient, (code, text) in refused.items():
+            answer = f"{code} {text.decode(errors='replace')}"
+            logger.error("alert mail refused channel=%r recipient=%r error=%r", self.name, recipient, answer)
 
 
 Channel: TypeAlias = Webhook | Mail

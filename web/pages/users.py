@@ -276,9 +276,11 @@ class UserPages:
 
     async def end_session(self, visit: Visit, _form: NothingForm) -> Outcome:
         """Ends a session."""
-        if not self._sessions.close_id(visit.path["session"]):
+        ended = self._sessions.close_id(visit.path["session"])
+        if ended is None:
             raise NotFound("the session has already ended")
-        return Outcome("The session was ended.", {}, "/users")
+        before = {"user": ended.user, "address": ended.address}
+        return Outcome("The session was ended.", {}, "/users", before)
 
     async def set_own_password(self, visit: Visit, form: OwnPasswordForm) -> Outcome:
         """Changes the user's own password and ends the user's other sessions and this one."""
