@@ -155,8 +155,9 @@ def test_every_page_opens_for_the_lowest_role_that_may_see_it(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("role", [Access.ANYONE, Access.ADMIN])
 def test_every_answer_of_every_route_has_the_security_headers(
-    routes: list[Route], browsers: dict[Access, Browser]
+    routes: list[Route], browsers: dict[Access, Browser], role: Access
 ) -> None:
     expected = {
         "x-content-type-options": "nosniff",
@@ -167,8 +168,9 @@ def test_every_answer_of_every_route_has_the_security_headers(
     }
     unsafe = ("'unsafe-inline'", "'unsafe-eval'", "*", "http:", "https:", "data:")
     for route in routes:
-        page = browsers[Access.ANYONE].get(path_of(route))
+        page = browsers[role].get(path_of(route))
         headers: Any = page.headers
+        assert role is Access.ANYONE or not headers.get("location", "").startswith("/login"), route.path
         assert {name: headers.get(name) for name in expected} == expected, route.path
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
