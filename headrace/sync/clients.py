@@ -259,9 +259,12 @@ class Admin(SyncClient[AsyncAdmin]):
         """Returns the progress of all groups at the broker at an address."""
         return self._run(self._client.broker_consume_stats(broker, only_ordered=only_ordered))
 
-    def consume_time_span(self, topic: str, group: str) -> list[QueueTimeSpan]:
-        """Returns for each queue when its first, its last and the group's next message were stored. Raises RouteNotFound, BrokerError, RemotingError."""
-        return self._run(self._client.consume_time_span(topic, group))
+    def consume_time_span(self, topic: str, group: str, *, broker: str | None = None) -> list[QueueTimeSpan]:
+        """Returns for each queue, of one broker (an address) or all, when its first, its last and the group's next message were stored.
+
+        Raises RouteNotFound, BrokerError, RemotingError.
+        """
+        return self._run(self._client.consume_time_span(topic, group, broker=broker))
 
     def running_info(
         self, group: str, client_id: str, *, with_stacks: bool = False, broker: str | None = None

@@ -1,8 +1,10 @@
 """Samples and metrics of real clusters, Apache's and ours, with traffic of the Java client."""
 
+import time
+
 from prometheus_client.parser import text_string_to_metric_families
 
-from headrace import Admin, TopicConfig
+from headrace import Admin, SubscriptionGroupConfig, TopicConfig
 from support.client import Client, assert_exactly
 from support.sdk import eventually, patient, run
 from support.servers import Server
@@ -79,5 +81,29 @@ def test_exporter_names_and_deleted_topics(server: Server, client: Client) -> No
             await admin.delete_topic("SampledOnce")
             text = (await Exposition(Sampler(admin, OwnAppliance(None))).scrape()).decode()
             assert 'topic="SampledOnce"' not in text
+
+    run(main())
+
+
+def test_group_that_never_consumed_is_as_late_as_the_first_message(server: Server, client: Client) -> None:
+    client.create_topic("SampledNever", 1)
+    before_ms = time.time_ns() // 1_000_000
+    client.send("SampledNever", 2)
+
+    async def main() -> None:
+        async with Admin(patient(server)) as admin:
+            (queue,) = await admin.subscribe_queues("SampledNever")
+            await admin.update_group(SubscriptionGroupConfig("sampled-never"))
+            await admin.update_consumer_offset("sampled-never", queue, 0)
+
+            async def lag_ms() -> int | None:
+                sample = await Sampler(admin, OwnAppliance(None)).latest(0)
+                lags = [one.lag_ms for broker in sample.brokers for one in broker.progress]
+                groups = [one.group for broker in sample.brokers for one in broker.progress]
+                return dict(zip(groups, lags, strict=True)).get("sampled-never")
+
+            found = await eventually(lag_ms, "the time lag")
+            assert found is not None
+            assert 0 < found <= time.time_ns() // 1_000_000 - before_ms
 
     run(main())

@@ -109,7 +109,7 @@ class BrokerMetrics:
         )
         latency = GaugeMetricFamily(
             "rocketmq_consumer_lag_latency",
-            "Age in ms of the last consumed message of the queue that is furthest behind; 0 without a lag.",
+            "How long ago, in ms, the oldest message was stored that the group has not consumed; 0 without a lag.",
             labels=_GROUP,
         )
         pairs = {(broker.key, one.topic, one.group) for broker in masters for one in broker.progress}

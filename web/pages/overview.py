@@ -87,7 +87,7 @@ class AttentionRow(msgspec.Struct, frozen=True):
     members: int
     lag: int
     delay: int | None
-    """The longest time lag over its queues, ms; None if it never consumed."""
+    """How long ago its oldest waiting message was stored, ms; None if unknown."""
     dead_letters: int
 
 
@@ -141,7 +141,7 @@ _ATTENTION_COLUMNS: Final[tuple[Column[AttentionRow], ...]] = (
         "delay",
         "Time lag",
         Kind.DURATION,
-        help="The age of the last message that the group has consumed.",
+        help="How long ago the oldest message that the group has not consumed was stored.",
         none="unknown",
     ),
     Column(

@@ -1,13 +1,12 @@
 """BrokerReader: one broker's part of a sample, in a handful of requests, whatever the number of topics and groups.
 
-What takes a request for each group or topic (connections, dead letters) is read less often and by few requests at a time.
+What takes a request for each group or topic is bounded (time lags: `time_lags`), or read less often and by few requests at a time (connections, dead letters).
 """
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from headrace import Admin
@@ -19,6 +18,7 @@ from headrace.protocol.response_code import ResponseCode
 from headrace.protocol.version import version_text
 from web.sampling.paced import Paced
 from web.sampling.sample import BrokerSample, ClientKind, Member, Progress, Traffic
+from web.sampling.time_lags import TimeLags, Waiting, delay_of
 
 T = TypeVar("T")
 
@@ -56,6 +56,7 @@ class BrokerReader:
         self._dead_letters: Paced[Mapping[str, tuple[int, int]]] = Paced(DETAILS_EVERY_S)
         self._half_messages: Paced[int | None] = Paced(DETAILS_EVERY_S)
         self._room = asyncio.Semaphore(_AT_ONCE)
+        self._time_lags = TimeLags(self._read_time_lag)
 
     async def read(self) -> BrokerSample:
         """The broker's sample. Raises HeadraceError."""
@@ -92,8 +93,16 @@ class BrokerReader:
         )
 
     async def _read_progress(self) -> tuple[Progress, ...]:
-        stats = await self._admin.broker_consume_stats(self._address)
-        return tuple(_progress(stats, time.time_ns() // 1_000_000))
+        found = list(_progress(await self._admin.broker_consume_stats(self._address)))
+        idle = [(one.topic, one.group) for one, _ in found if not one.lag]
+        waiting = [Waiting((one.topic, one.group), consumed_ms) for one, consumed_ms in found if one.lag]
+        lags_ms = await self._time_lags.read(idle, waiting)
+        return tuple(replace(one, lag_ms=lags_ms[one.topic, one.group]) for one, _ in found)
+
+    async def _read_time_lag(self, topic: str, group: str) -> int:
+        async with self._room:
+            spans = await self._admin.consume_time_span(topic, group, broker=self._address)
+        return max(map(delay_of, spans), default=0)
 
     async def _read_traffic(
         self, messages_set: str, size_set: str, key_of: Callable[[str], T], exists: Callable[[T], bool]
@@ -196,7 +205,8 @@ class BrokerReader:
         return await asyncio.gather(*map(one, keys[:_MOST_DETAILS]))
 
 
-def _progress(stats: ConsumeStatsList, now_ms: int) -> Iterable[Progress]:
+def _progress(stats: ConsumeStatsList) -> Iterable[tuple[Progress, int]]:
+    """The progress of each group in each topic, without its time lag, and `Waiting.consumed_ms`."""
     for by_group in stats.consume_stats_list:
         for group, parts in by_group.items():
             for part in parts:
@@ -205,11 +215,9 @@ def _progress(stats: ConsumeStatsList, now_ms: int) -> Iterable[Progress]:
                     lag = max(one.broker_offset - one.consumer_offset, 0)
                     by_topic.setdefault(queue.topic, []).append((lag, one.last_timestamp, one.broker_offset))
                 for topic, queues in by_topic.items():
-                    behind = [last for lag, last, _ in queues if lag]
-                    consumed = [last for last in behind if last > 0]
-                    lag_ms = max(now_ms - min(consumed), 0) if consumed else None if behind else 0
-                    total = sum(lag for lag, _, _ in queues)
-                    yield Progress(group, topic, total, lag_ms, part.consume_tps, sum(end for _, _, end in queues))
+                    consumed_ms = min((max(last, 0) for lag, last, _ in queues if lag), default=0)
+                    total, end = sum(lag for lag, _, _ in queues), sum(end for _, _, end in queues)
+                    yield Progress(group, topic, total, None, part.consume_tps, end), consumed_ms
 
 
 def _topic_and_group(key: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ class Progress:
     topic: str
     lag: int
     lag_ms: int | None
-    """The age of what the group consumed last in the queue that is furthest behind; 0 without a lag, None if it never consumed."""
+    """How long ago the oldest message that waits was stored; 0: none waits, None: unknown (`time_lags`)."""
     tps: float
     """Messages that the group receives per second."""
     end_offset: int = 0

@@ -164,11 +164,14 @@ class GroupAdmin(AdminCalls):
         header = GetBrokerConsumeStatsRequestHeader(only_ordered)
         return await self._body(ConsumeStatsList, broker, header, LONG_TIMEOUT_MS)
 
-    async def consume_time_span(self, topic: str, group: str) -> list[QueueTimeSpan]:
-        """Returns for each queue when its first, its last and the group's next message were stored. Raises RouteNotFound, BrokerError, RemotingError."""
+    async def consume_time_span(self, topic: str, group: str, *, broker: str | None = None) -> list[QueueTimeSpan]:
+        """Returns for each queue, of one broker (an address) or all, when its first, its last and the group's next message were stored.
+
+        Raises RouteNotFound, BrokerError, RemotingError.
+        """
         header = QueryConsumeTimeSpanRequestHeader(self._wrap(topic), self._wrap(group))
         spans: list[QueueTimeSpan] = []
-        for address in (await self._brokers_of(topic)).values():
+        for address in [broker] if broker else (await self._brokers_of(topic)).values():
             spans += (await self._body(QueryConsumeTimeSpanBody, address, header)).consume_time_span_set
         return spans
 

@@ -10,6 +10,7 @@ from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, Co
 from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
 from web.errors import NotFound, QueryFailed
+from web.sampling.time_lags import delay_of
 
 _MEMBER_TIMEOUT_S: Final = 3.0
 # limit: a broker asks the member, which may hang; the rest of the page must not wait for it
@@ -71,7 +72,7 @@ class GroupReads:
         spans = await self.cluster.read(
             ("time span", topic, group), lambda admin: admin.consume_time_span(topic, group), fresh_s=5
         )
-        return {span.message_queue: max(0, span.delay_time) for span in spans if span.message_queue is not None}
+        return {span.message_queue: delay_of(span) for span in spans if span.message_queue is not None}
 
     async def running(self, group: str, client: str, *, with_stacks: bool = False) -> ConsumerRunningInfo:
         """What a member reports about itself. Raises NotFound if it is not connected, QueryFailed if it does not answer."""
