@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
@@ -26,6 +27,7 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 final class Consuming {
     private static final Map<String, Gathering> CONSUMERS = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPullConsumer> PULLERS = new ConcurrentHashMap<>();
+    private static final AtomicLong COUNTED = new AtomicLong();
 
     private Consuming() {
     }
@@ -47,6 +49,8 @@ final class Consuming {
         commands.put("pull", Consuming::pull);
         commands.put("pull-held", Consuming::pullHeld);
         commands.put("dump-topic", Consuming::dumpTopic);
+        commands.put("bench-consume", Consuming::benchConsume);
+        commands.put("bench-consumed", arguments -> COUNTED.get());
     }
 
     /** A consumer and its received messages, in the order of delivery. */
@@ -302,5 +306,26 @@ final class Consuming {
                 "messages", Messages.describe(messages)));
         }
         return queues;
+    }
+
+    /** A push consumer with the client's defaults, in a group of its own, from the first message on. */
+    static DefaultMQPushConsumer startPlain(JSONObject arguments, MessageListenerConcurrently listener) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(Interop.named("bench-consumers-") + System.nanoTime());
+        Interop.connect(consumer, arguments);
+        consumer.setInstanceName(consumer.getConsumerGroup());
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(arguments.getString("topic"), "*");
+        consumer.registerMessageListener(listener);
+        consumer.start();
+        return consumer;
+    }
+
+    /** Starts a push consumer that only counts; "bench-consumed" returns the number of messages. */
+    private static Object benchConsume(JSONObject arguments) throws Exception {
+        startPlain(arguments, (messages, context) -> {
+            COUNTED.addAndGet(messages.size());
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        return null;
     }
 }

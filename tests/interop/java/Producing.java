@@ -1,5 +1,6 @@
 import com.alibaba.fastjson.JSONObject;
 import java.io.BufferedWriter;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,6 +17,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.hook.SendMessageContext;
 import org.apache.rocketmq.client.hook.SendMessageHook;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -39,6 +43,7 @@ final class Producing {
         commands.put("producing", arguments -> CONTINUOUS.get(arguments.getString("producer")).say());
         commands.put("stop-producing", arguments -> CONTINUOUS.remove(arguments.getString("producer")).stop());
         commands.put("bench-client", Producing::bench);
+        commands.put("bench-end-to-end", Producing::benchEndToEnd);
         commands.put("close-producers", arguments -> {
             PRODUCERS.values().forEach(DefaultMQProducer::shutdown);
             PRODUCERS.clear();
@@ -359,5 +364,75 @@ final class Producing {
         said.put("p50_us", sorted.length == 0 ? 0 : sorted[sorted.length / 2]);
         said.put("p99_us", sorted.length == 0 ? 0 : sorted[(int) (sorted.length * 0.99)]);
         return said;
+    }
+
+    /**
+     * Synchronous sends from "threads" threads to a push consumer in the same JVM: for "warmup" seconds at full speed, then "rate" messages a
+     * second for "seconds". Latencies of the second part, in microseconds, are from before the send to the listener.
+     */
+    private static Object benchEndToEnd(JSONObject arguments) throws Exception {
+        double rate = arguments.getDoubleValue("rate");
+        AtomicLong received = new AtomicLong();
+        List<Long> took = new ArrayList<>();
+        DefaultMQPushConsumer consumer = Consuming.startPlain(arguments, (messages, context) -> {
+            long now = System.nanoTime();
+            for (Message message : messages) {
+                synchronized (took) {
+                    took.add((now - ByteBuffer.wrap(message.getBody()).getLong()) / 1000);
+                }
+            }
+            received.addAndGet(messages.size());
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        DefaultMQProducer producer = start(arguments, "bench-producers");
+        AtomicLong errors = new AtomicLong();
+        long sent = sendStamped(producer, arguments, arguments.getDoubleValue("warmup"), 0, errors);
+        Interop.await(Interop.PATIENCE_MS, () -> received.get() >= sent);
+        took.clear();
+        long paced = sendStamped(producer, arguments, arguments.getDoubleValue("seconds"), rate, errors);
+        Interop.await(Interop.PATIENCE_MS, () -> received.get() >= sent + paced);
+        consumer.shutdown();
+        producer.shutdown();
+        long[] sorted = took.stream().mapToLong(Long::longValue).sorted().toArray();
+        Map<String, Object> said = new LinkedHashMap<>();
+        said.put("messages", sent + paced);
+        said.put("received", received.get());
+        said.put("errors", errors.get());
+        said.put("rate", paced / arguments.getDoubleValue("seconds"));
+        said.put("p50_us", sorted.length == 0 ? 0 : sorted[sorted.length / 2]);
+        said.put("p99_us", sorted.length == 0 ? 0 : sorted[(int) (sorted.length * 0.99)]);
+        return said;
+    }
+
+    /** Sends messages that begin with the time before the send; returns how many were acknowledged. Rate 0: at full speed. */
+    private static long sendStamped(DefaultMQProducer producer, JSONObject arguments, double seconds, double rate, AtomicLong errors) throws Exception {
+        int threads = arguments.getIntValue("threads");
+        long end = System.nanoTime() + (long) (seconds * 1e9);
+        AtomicLong sent = new AtomicLong();
+        List<Thread> running = new ArrayList<>();
+        for (int t = 0; t < threads; t++) {
+            long pause = rate == 0 ? 0 : (long) (threads / rate * 1e9);
+            long first = System.nanoTime() + pause * t / threads;
+            Thread thread = new Thread(() -> {
+                byte[] body = new byte[arguments.getIntValue("size")];
+                Arrays.fill(body, (byte) 'x');
+                for (long at = first; System.nanoTime() < end; at += pause) {
+                    LockSupport.parkNanos(at - System.nanoTime());
+                    ByteBuffer.wrap(body).putLong(System.nanoTime());
+                    try {
+                        producer.send(new Message(arguments.getString("topic"), "TagA", body));
+                        sent.incrementAndGet();
+                    } catch (Exception problem) {
+                        errors.incrementAndGet();
+                    }
+                }
+            });
+            running.add(thread);
+            thread.start();
+        }
+        for (Thread thread : running) {
+            thread.join();
+        }
+        return sent.get();
     }
 }
