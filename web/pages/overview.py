@@ -1,7 +1,6 @@
 """Overview: whether everything works: firing alerts, disks, groups that need attention, rates with history, the cluster's brokers and the appliance's roles."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -32,7 +31,7 @@ from web.pages.disks import Disks, weekend_answer
 from web.paths import path_of
 from web.routes import Problem, Query, Route, View, Visit
 from web.sampling.own_appliance import OwnAppliance
-from web.sampling.sample import BrokerSample
+from web.sampling.sample import BrokerSample, figures_by_group
 from web.sampling.sampler import Sampler
 from web.tables.table import Column, Kind, Table
 
@@ -325,22 +324,11 @@ def _attention_table(brokers: Sequence[BrokerSample]) -> Table[AttentionRow]:
 
 def attention_rows(brokers: Sequence[BrokerSample]) -> list[AttentionRow]:
     """The groups without members whose messages wait, those that are far behind, and those with stored dead letters."""
-    lags: Counter[str] = Counter()
-    delays: dict[str, int] = {}
-    members: Counter[str] = Counter()
-    dead: Counter[str] = Counter()
-    for broker in brokers:
-        for group, lag, lag_ms in broker.lags():
-            lags[group] += lag
-            if lag_ms is not None:
-                delays[group] = max(delays.get(group, 0), lag_ms)
-        members |= broker.members_by_group()  # the larger number: a member is connected to every broker
-        dead.update(broker.stored_dead_letters)
     return [
-        AttentionRow(group, members[group], lags[group], delays.get(group), dead[group])
-        for group in sorted(lags.keys() | dead.keys())
+        AttentionRow(group, one.members, one.lag, one.lag_ms, one.dead_letters)
+        for group, one in sorted(figures_by_group(brokers).items())
         if not is_system_group(group)
-        and (dead[group] or (lags[group] and (not members[group] or delays.get(group, 0) >= BEHIND_MS)))
+        and (one.dead_letters or (one.lag and (not one.members or (one.lag_ms or 0) >= BEHIND_MS)))
     ]
 
 

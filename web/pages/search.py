@@ -25,13 +25,11 @@ from web.pages.messages.message_search import message_path
 from web.paths import path_of
 from web.routes import Problem, Query, Route, View, Visit
 from web.sampling.sample import Member
-from web.sampling.sampler import Sampler
+from web.sampling.sampler import PAGE_TIMEOUT_S, Sampler
 from web.tables.table import Choice, Column, Kind, Table
 
 _MOST_TEXT: Final = 255
 _LATE: Final = Problem("messages: not all topics could be searched in time; enter the topic on the Message page", {})
-_SAMPLE_AGE_S: Final = 60.0
-_SAMPLE_TIMEOUT_S: Final = 4.0  # limit: half of the page's deadline
 _KEYS_TIMEOUT_S: Final = 5.0
 _MESSAGE_ID: Final = re.compile(r"(?:[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})")
 """An offset message id or a unique id, of a host with an address of 4 or 16 bytes."""
@@ -125,11 +123,9 @@ class SearchPages:
         return View("Search", "search.html", data, [table], text, problems)
 
     async def _members(self, problems: list[str | Problem]) -> list[Member]:
-        try:
-            async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
-                sample = await self._sampler.latest(_SAMPLE_AGE_S)
-        except TimeoutError:
-            values = {"seconds": f"{_SAMPLE_TIMEOUT_S:g}"}
+        sample = await self._sampler.for_page()
+        if sample is None:
+            values = {"seconds": f"{PAGE_TIMEOUT_S:g}"}
             problems.append(Problem("clients: the brokers did not answer within {seconds} s", values))
             return []
         problems += [

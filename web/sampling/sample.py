@@ -1,7 +1,7 @@
 """What a sample contains: figures of every broker, and the status of the console's own appliance. Data only."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,6 +121,34 @@ class BrokerSample:
         for group, parts in by_group.items():
             times = [one.lag_ms for one in parts if one.lag_ms is not None]
             yield group, sum(one.lag for one in parts), max(times) if times else None
+
+
+@dataclass(slots=True)
+class GroupFigures:
+    """A consumer group over all brokers."""
+
+    lag: int = 0
+    lag_ms: int | None = None
+    """None: unknown."""
+    members: int = 0
+    dead_letters: int = 0
+    """Those that are stored."""
+
+
+def figures_by_group(brokers: Iterable[BrokerSample]) -> dict[str, GroupFigures]:
+    """The figures of each group that has consumed, or that has dead letters."""
+    found: defaultdict[str, GroupFigures] = defaultdict(GroupFigures)
+    for broker in brokers:
+        for group, lag, lag_ms in broker.lags():
+            one = found[group]
+            one.lag += lag
+            if lag_ms is not None:
+                one.lag_ms = max(one.lag_ms or 0, lag_ms)
+        for group, members in broker.members_by_group().items():
+            found[group].members = max(found[group].members, members)  # a member is connected to every broker
+        for group, stored in broker.stored_dead_letters.items():
+            found[group].dead_letters += stored
+    return dict(found)
 
 
 @dataclass(frozen=True, slots=True)

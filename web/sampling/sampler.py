@@ -13,6 +13,8 @@ from web.sampling.sample import BrokerSample, Sample
 
 BROKER_DEADLINE_S: Final = 8.0
 """For all requests to one broker."""
+PAGE_AGE_S: Final = 60.0
+PAGE_TIMEOUT_S: Final = 4.0  # limit: half of a page's deadline; the rest of the page does not need the sample
 _FORGET_AFTER_S: Final = 86_400.0
 """How long a broker that is not registered any more is reported as down."""
 
@@ -39,6 +41,14 @@ class Sampler:
             self._taking = asyncio.create_task(self._take())
         # A scraper that gives up must not take the sample from others.
         return await asyncio.shield(self._taking)
+
+    async def for_page(self) -> Sample | None:
+        """A sample of the last minute; None if none could be taken in the time that a page has."""
+        try:
+            async with asyncio.timeout(PAGE_TIMEOUT_S):
+                return await self.latest(PAGE_AGE_S)
+        except TimeoutError:
+            return None
 
     async def close(self) -> None:
         """Abandons a sample that is being taken."""

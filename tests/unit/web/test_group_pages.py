@@ -1,6 +1,7 @@
 """Pages of consumer groups over an Admin that answers from tables."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,8 @@ from web.errors import NotFound, QueryFailed
 from web.pages.groups.group_list import GroupList
 from web.pages.groups.group_page import GroupPage, QueueRow, consumption_of, find_slow_members
 from web.pages.groups.group_reads import GroupReads
-from web.routes import Access, View, Visit
+from web.routes import Access, Problem, View, Visit
+from web.sampling.sample import BrokerSample, ClientKind, Progress, Sample
 
 ORDERS = [MessageQueue("Orders", "broker-a", at) for at in range(2)]
 
@@ -46,6 +48,8 @@ class Answers:
             MessageModel.CLUSTERING,
         )
         self.stats = ConsumeStats({ORDERS[0]: OffsetWrapper(10, 10, 5), ORDERS[1]: OffsetWrapper(10, 3, 4)}, 1.5)
+        progress = (Progress("billing", "Orders", 7, 90_000, 0.0),)
+        self.sample: Sample | None = Sample(1.0, (BrokerSample("C", "broker-a", 0, "n:1", progress=progress),))
         self.running: dict[str, ConsumerRunningInfo] = {
             "one": ConsumerRunningInfo(
                 {"PROP_CONSUMER_START_TIMESTAMP": "77"},
@@ -83,6 +87,9 @@ class Answers:
         # The first queue's is of a moment before, when a message waited.
         return [QueueTimeSpan(ORDERS[0], delay_time=4_000), QueueTimeSpan(ORDERS[1], delay_time=90_000)]
 
+    async def for_page(self) -> Sample | None:
+        return self.sample
+
     async def running_info(self, _group: str, client: str, *, with_stacks: bool) -> ConsumerRunningInfo:
         assert not with_stacks
         if client not in self.running:
@@ -104,7 +111,8 @@ def rows(view: View, name: str, arguments: Mapping[str, str] | None = None) -> l
 
 def listed(answers: Answers, **arguments: str) -> tuple[View, list[Any]]:
     async def main() -> tuple[View, list[Any]]:
-        view = await GroupList(reads(answers)).show(Visit("", Access.VIEWER, ""))
+        stand_in: Any = answers
+        view = await GroupList(reads(answers), stand_in).show(Visit("", Access.VIEWER, ""))
         return view, list((await view.tables[0].select(arguments).fill()).rows)
 
     return asyncio.run(main())
@@ -152,6 +160,44 @@ def test_page_does_not_explain_a_short_lag() -> None:
     assert len(find_slow_members({"one": slow}, [msgspec.structs.replace(row, delay=10_000)])) == 1
 
 
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        ("-lag", ["slow", "late", "billing", "idle"]),
+        ("-delay", ["late", "slow", "billing", "idle"]),
+        ("-members", ["slow", "billing", "idle", "late"]),
+    ],
+)
+def test_list_is_sorted_by_figures_of_the_last_sample(sort: str, expected: list[str]) -> None:
+    answers = Answers()
+    answers.configs["n:1"] = {name: SubscriptionGroupConfig(name) for name in ("billing", "idle", "late", "slow")}
+    progress = (
+        Progress("billing", "Orders", 5, 90_000, 0.0),
+        Progress("late", "Orders", 7, 900_000, 0.0),
+        Progress("slow", "Orders", 9, 100_000, 0.0),
+    )
+    members = Counter({ClientKind("slow", "JAVA", "V4_9_8", "PUSH"): 2})
+    answers.sample = Sample(9.0, (BrokerSample("C", "a", 0, "n:1", progress=progress, consumers=members),))
+    view, found = listed(answers, sort=sort)
+    assert [row.group for row in found] == expected
+    assert view.data["sampled_at"] == 9_000
+    # What is shown of a group is read again: only its time lag is from the sample.
+    (row,) = (row for row in found if row.group == "billing")
+    assert (row.members, row.lag, row.delay) == (1, 7, 90_000)
+    _, found = listed(answers, state="online")
+    assert [row.group for row in found] == ["slow"]
+
+
+def test_list_without_a_sample_is_a_problem() -> None:
+    answers = Answers()
+    answers.sample = None
+    view, (row,) = listed(answers)
+    (problem,) = view.problems
+    assert isinstance(problem, Problem)
+    assert problem.values == {"seconds": "4"}
+    assert (row.lag, row.delay) == (7, None)
+
+
 def test_list_shows_system_groups_only_on_request() -> None:
     _, (row,) = listed(Answers(), kind="system")
     assert (row.group, row.state, row.members, row.mode, row.lag, row.delay) == (
@@ -183,7 +229,7 @@ def test_row_whose_requests_failed_says_why() -> None:
 
     answers.failure = RequestTimeout("broker-a did not answer")
     _, (row,) = listed(answers)
-    assert (row.lag, row.problem) == (None, "broker-a did not answer")
+    assert (row.lag, row.problem) == (7, "broker-a did not answer")  # that of the sample
 
 
 def test_broker_that_cannot_be_read_is_a_problem_and_none_that_can_an_error() -> None:

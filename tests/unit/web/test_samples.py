@@ -25,6 +25,7 @@ from headrace.protocol.bodies.connections import Connection
 from headrace.protocol.bodies.stats import QueueTimeSpan
 from headrace.protocol.response_code import ResponseCode
 from web.sampling import broker_reader
+from web.sampling import sampler as sampler_module
 from web.sampling.own_appliance import OwnAppliance
 from web.sampling.paced import Paced
 from web.sampling.sample import ClientKind, Sample, Traffic, disk_sizes, size_of_text
@@ -244,6 +245,23 @@ def test_scraper_that_gives_up_does_not_take_the_sample_from_others() -> None:
                 await sampler.latest(5)
         admin.hold.set()
         assert len((await patient).brokers) == 1
+
+    run(main())
+
+
+def test_page_does_not_wait_for_a_slow_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler_module, "PAGE_TIMEOUT_S", 0.01)
+
+    async def main() -> None:
+        admin = FakeAdmin()
+        admin.hold = asyncio.Event()
+        sampler = sampler_of(admin)
+        assert await sampler.for_page() is None
+        admin.hold.set()
+        monkeypatch.setattr(sampler_module, "PAGE_TIMEOUT_S", 60.0)
+        sample = await sampler.for_page()
+        assert sample is not None
+        assert len(sample.brokers) == 1
 
     run(main())
 

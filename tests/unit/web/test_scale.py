@@ -18,7 +18,7 @@ from headrace.model.message_queue import MessageQueue
 from headrace.model.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC, dlq_topic
 from headrace.protocol.bodies import ClusterInfo, ConsumeStats, ProducerTableInfo, TopicRouteData, TopicStatsTable
 from headrace.protocol.bodies.route import BrokerData
-from headrace.protocol.bodies.stats import ConsumeQueueData, OffsetWrapper, QueueTimeSpan, TopicOffset
+from headrace.protocol.bodies.stats import ConsumeQueueData, OffsetWrapper, TopicOffset
 from headrace.protocol.response_code import ResponseCode
 from web.application import ConsoleSettings, make_console
 from web.cluster.cluster import Cluster
@@ -95,10 +95,6 @@ class CountingAdmin:
             }
         )
 
-    async def consume_time_span(self, topic: str, _group: str) -> list[QueueTimeSpan]:
-        """Of the first topic, whose messages were consumed longest ago, an hour."""
-        return [QueueTimeSpan(MessageQueue(topic, "broker-a", 0), delay_time=3_600_000 if topic == "T0000" else 1)]
-
     async def name_servers(self) -> list[str]:
         return ["n:9876"]
 
@@ -142,7 +138,7 @@ class CountingAdmin:
     async def producers(self, _address: str) -> ProducerTableInfo:
         return ProducerTableInfo({})
 
-    async def latest(self, _max_age_s: float) -> Sample:
+    async def for_page(self) -> Sample:
         members = tuple(Member("G001", f"10.0.0.{number}@1", f"10.0.0.{number}:1") for number in range(100))
         return Sample(0.0, (BrokerSample("C", "broker-a", 0, "n:1", members=members),))
 
@@ -157,7 +153,7 @@ def requests_for(page: str, /, **arguments: str) -> Counter[str]:
         cluster.admin = stand_in
         show = {
             "topics": TopicPages(cluster).list_topics,
-            "groups": GroupList(GroupReads(cluster)).show,
+            "groups": GroupList(GroupReads(cluster), stand_in).show,
             "search": SearchPages(cluster, stand_in).show,
             "delays": DelayPages(cluster).show,
             "transactions": TransactionPages(cluster, BOOK).show,
@@ -215,20 +211,8 @@ def test_list_of_topics_costs_a_request_for_each_shown_row(arguments: dict[str, 
 def test_list_of_groups_costs_a_few_requests_for_each_shown_row(arguments: dict[str, str]) -> None:
     asked = requests_for("groups", **arguments)
     assert asked["consumer_connection"] == ROWS
-    assert asked["consume_time_span"] == 3 * ROWS  # each group is behind in forty topics
-    assert asked.total() <= 5 * ROWS + 8
-
-
-def test_time_lag_of_a_group_is_that_of_the_topic_that_it_consumed_longest_ago() -> None:
-    async def main() -> Any:
-        cluster = Cluster(ClientConfig("127.0.0.1:1"))
-        cluster.admin = stand_in
-        view = await GroupList(GroupReads(cluster)).show(Visit("", Access.VIEWER, ""))
-        return (await view.tables[0].select({}).fill()).rows[0]
-
-    stand_in: Any = CountingAdmin()
-    row = asyncio.run(main())
-    assert (row.delay, row.lag) == (3_600_000, TOPICS_OF_A_GROUP * QUEUES)
+    assert asked["consume_stats"] == ROWS
+    assert asked.total() <= 2 * ROWS + 8
 
 
 def test_delays_cost_a_few_requests_for_each_broker_and_level() -> None:

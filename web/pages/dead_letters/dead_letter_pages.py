@@ -23,6 +23,8 @@ from web.pages.messages.message_search import message_path, parse_offsets
 from web.pages.messages.time_scan import PAGE
 from web.paths import path_of
 from web.routes import Access, Change, Outcome, Query, Raw, Route, View, Visit
+from web.sampling.sample import figures_by_group
+from web.sampling.sampler import Sampler
 from web.tables.table import Column, Kind, Table
 
 MENU: Final = "DLQ"
@@ -40,7 +42,7 @@ class GroupRow(msgspec.Struct, frozen=True):
 
     group: str
     messages: int | None = None
-    """Stored ones; None: unknown."""
+    """Stored ones, those of the last sample until the row is shown; None: unknown."""
     last: int | None = None
     """When the last one was stored."""
     problem: str = ""
@@ -89,7 +91,7 @@ class CancelForm(msgspec.Struct, frozen=True):
 
 _GROUP_COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
     Column("group", "Group", link=lambda row: path_of("dead-letters", row.group)),
-    Column("messages", "Dead letters", Kind.NUMBER, is_enriched=True),
+    Column("messages", "Dead letters", Kind.NUMBER),
     Column("last", "Last dead letter", Kind.TIME, is_enriched=True),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
@@ -116,8 +118,9 @@ _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
 class DeadLetterPages:
     """The pages of dead letters."""
 
-    def __init__(self, cluster: Cluster, book: ResendBook, resends: Resends) -> None:
+    def __init__(self, cluster: Cluster, sampler: Sampler, book: ResendBook, resends: Resends) -> None:
         self._cluster = cluster
+        self._sampler = sampler
         self._topics = TopicReader(cluster)
         self._messages = MessageReads(cluster)
         self._queues = LetterQueues(cluster)
@@ -148,8 +151,10 @@ class DeadLetterPages:
 
     async def list_groups(self, _visit: Visit) -> View:
         """All groups that have a dead-letter topic."""
-        topics = await self._topics.names()
-        rows = [GroupRow(topic.removeprefix(DLQ_PREFIX)) for topic in topics if topic.startswith(DLQ_PREFIX)]
+        topics, sample = await asyncio.gather(self._topics.names(), self._sampler.for_page())
+        figures = figures_by_group(() if sample is None else sample.brokers)
+        groups = [topic.removeprefix(DLQ_PREFIX) for topic in topics if topic.startswith(DLQ_PREFIX)]
+        rows = [GroupRow(group, figures[group].dead_letters if group in figures else None) for group in groups]
         table = Table(
             "groups",
             GroupRow,
@@ -160,7 +165,8 @@ class DeadLetterPages:
             enrich=self._add_counts,
             empty="No group has dead letters.",
         )
-        return View("Dead letters", "dead_letters/list.html", tables=[table])
+        data = {"sampled_at": None if sample is None else int(sample.time_s * 1000)}
+        return View("Dead letters", "dead_letters/list.html", data, [table])
 
     async def show(self, visit: Visit) -> View:
         """A page of a group's dead letters, the oldest first."""

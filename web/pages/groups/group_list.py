@@ -1,28 +1,30 @@
-"""Consumer groups: the list."""
+"""Consumer groups: the list. It is filtered and sorted by the last sample, because figures of all groups would take requests for each of them."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from headrace.model import names
-from headrace.model.message_queue import MessageQueue
-from headrace.protocol.bodies.stats import OffsetWrapper
 from web.cluster.protection import is_system_group
 from web.pages.groups.group_reads import GroupReads
 from web.paths import path_of
-from web.routes import View, Visit
+from web.routes import Problem, View, Visit
+from web.sampling.sample import GroupFigures, figures_by_group
+from web.sampling.sampler import PAGE_TIMEOUT_S, Sampler
 from web.tables.table import Choice, Column, Kind, Table
 
 NORMAL, SYSTEM = "normal", "system"
 KINDS: Final = Choice("kind", "Kind", ((NORMAL, "Normal"), (SYSTEM, "System"), ("all", "All")))
 ONLINE, OFFLINE = "online", "offline"
-_MOST_TOPICS: Final = 3  # limit: requests for the time lag of a group; its own page asks for all topics
+STATES: Final = Choice("state", "State", (("all", "All"), (ONLINE, "Online"), (OFFLINE, "Offline")))
+_NO_SAMPLE: Final = "the brokers did not answer within {seconds} s, so groups cannot be sorted by lag and members"
 MODES: Final = {"CLUSTERING": "clustering", "BROADCASTING": "broadcasting"}
 
 
 class GroupRow(msgspec.Struct, frozen=True):
-    """One group, over all brokers."""
+    """One group, over all brokers. State, members and lags are those of the last sample until the row is shown."""
 
     group: str
     kind: str
@@ -34,7 +36,7 @@ class GroupRow(msgspec.Struct, frozen=True):
     mode: str | None = None
     lag: int | None = None
     delay: int | None = None
-    """How long ago the oldest message that waits was stored, ms; 0: none waits."""
+    """How long ago the oldest message that waits was stored, ms, in the last sample; 0: none waits."""
     rate: float | None = None
     topics: list[str] | None = None
     problem: str = ""
@@ -44,21 +46,19 @@ class GroupRow(msgspec.Struct, frozen=True):
 def _columns() -> tuple[Column[GroupRow], ...]:
     return (
         Column("group", "Group", link=lambda row: path_of("groups", row.group)),
-        Column("state", "State", Kind.WORD, is_enriched=True),
-        Column("members", "Members", Kind.NUMBER, is_enriched=True, help="Connected clients of the group."),
+        Column("state", "State", Kind.WORD),
+        Column("members", "Members", Kind.NUMBER, help="Connected clients of the group."),
         Column("mode", "Mode", Kind.WORD, is_enriched=True),
         Column(
             "lag",
             "Lag",
             Kind.NUMBER,
-            is_enriched=True,
             help="Messages that the group has not consumed yet, including those that it retries.",
         ),
         Column(
             "delay",
             "Time lag",
             Kind.DURATION,
-            is_enriched=True,
             help="How long ago the oldest message that the group has not consumed was stored.",
         ),
         Column("rate", "Delivered per second", Kind.RATE, is_enriched=True),
@@ -78,12 +78,14 @@ def _columns() -> tuple[Column[GroupRow], ...]:
 class GroupList:
     """The list of consumer groups."""
 
-    def __init__(self, reads: GroupReads) -> None:
+    def __init__(self, reads: GroupReads, sampler: Sampler) -> None:
         self._reads = reads
+        self._sampler = sampler
 
     async def show(self, _visit: Visit) -> View:
         """All groups that have settings at a broker."""
-        settings, problems = await self._reads.settings()
+        (settings, unread), sample = await asyncio.gather(self._reads.settings(), self._sampler.for_page())
+        problems: list[str | Problem] = [*unread]
         rows = [
             GroupRow(
                 name,
@@ -93,19 +95,25 @@ class GroupList:
             )
             for name, configs in settings.items()
         ]
+        if sample is None:
+            problems.append(Problem(_NO_SAMPLE, {"seconds": f"{PAGE_TIMEOUT_S:g}"}))
+        else:
+            figures = figures_by_group(sample.brokers)
+            rows = [_with_figures(row, figures.get(row.group, GroupFigures(lag_ms=0))) for row in rows]
         table = Table(
             "groups",
             GroupRow,
             rows,
             _columns(),
             search=("group", "brokers"),
-            choices=(KINDS,),
-            choose=_is_of_kind,
+            choices=(KINDS, STATES),
+            choose=_is_chosen,
             sort="group",
             enrich=self._enrich,
             empty="The cluster has no consumer groups.",
         )
-        return View("Consumer groups", "groups/list.html", tables=[table], problems=problems)
+        data = {"sampled_at": None if sample is None else int(sample.time_s * 1000)}
+        return View("Consumer groups", "groups/list.html", data, [table], problems=problems)
 
     async def _enrich(self, rows: Sequence[GroupRow]) -> Sequence[GroupRow]:
         answers = await self._reads.cluster.map(self._enriched, rows)
@@ -115,11 +123,10 @@ class GroupList:
         ]
 
     async def _enriched(self, row: GroupRow) -> GroupRow:
-        """A row with its members and its lag, in two requests for each broker, and one for each topic in which messages wait. Raises HeadraceError."""
+        """A row with its members and its lag, in two requests for each broker. Raises HeadraceError."""
         connection = await self._reads.members(row.group)
         stats = await self._reads.progress(row.group)
-        waiting = {queue: one for queue, one in stats.offset_table.items() if one.broker_offset > one.consumer_offset}
-        delays = [await self._reads.delays(row.group, topic) for topic in _consumed_longest_ago(waiting)]
+        lag = sum(max(0, one.broker_offset - one.consumer_offset) for one in stats.offset_table.values())
         is_online = bool(connection.connection_set)
         mode = connection.message_model
         return msgspec.structs.replace(
@@ -127,20 +134,17 @@ class GroupList:
             state=ONLINE if is_online else OFFLINE,
             members=len(connection.connection_set),
             mode=MODES[mode] if is_online and mode is not None else None,
-            lag=sum(max(0, one.broker_offset - one.consumer_offset) for one in stats.offset_table.values()),
-            delay=max((queues[queue] for queues in delays for queue in queues.keys() & waiting.keys()), default=0),
+            lag=lag,
+            delay=row.delay if lag else 0,
             rate=stats.consume_tps,
             topics=sorted({queue.topic for queue in stats.offset_table if not names.is_retry_topic(queue.topic)}),
         )
 
 
-def _consumed_longest_ago(waiting: Mapping[MessageQueue, OffsetWrapper]) -> list[str]:
-    """The topics of queues with waiting messages: of many those from which the group took its last message longest ago, or none yet."""
-    last_ms: dict[str, int] = {}
-    for queue, one in sorted(waiting.items(), key=lambda item: item[0]):
-        last_ms[queue.topic] = min(last_ms.get(queue.topic, one.last_timestamp), one.last_timestamp)
-    return sorted(last_ms, key=last_ms.__getitem__)[:_MOST_TOPICS]
+def _with_figures(row: GroupRow, one: GroupFigures) -> GroupRow:
+    state = ONLINE if one.members else OFFLINE
+    return msgspec.structs.replace(row, state=state, members=one.members, lag=one.lag, delay=one.lag_ms)
 
 
-def _is_of_kind(row: GroupRow, chosen: Mapping[str, str]) -> bool:
-    return chosen["kind"] in {"all", row.kind}
+def _is_chosen(row: GroupRow, chosen: Mapping[str, str]) -> bool:
+    return chosen["kind"] in {"all", row.kind} and chosen["state"] in {"all", row.state}

@@ -2,13 +2,14 @@
 
 from web.cluster.cluster import Cluster
 from web.pages.charts import RANGE_ARGUMENT
-from web.pages.groups.group_list import KINDS, GroupList
+from web.pages.groups.group_list import KINDS, STATES, GroupList
 from web.pages.groups.group_page import GroupPage
 from web.pages.groups.group_reads import GroupReads
 from web.pages.groups.group_settings import Deletion, GroupSettings, NewGroup, Pause, SettingsForm
 from web.pages.groups.member_page import MemberPage
 from web.pages.groups.resets import RESET_ARGUMENTS, Reset, Resets
 from web.routes import Access, Change, Query, Route
+from web.sampling.sampler import Sampler
 
 SECTION = "Consumer groups"
 
@@ -16,8 +17,9 @@ SECTION = "Consumer groups"
 class GroupPages:
     """The pages of consumer groups."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, sampler: Sampler) -> None:
         self._reads = GroupReads(cluster)
+        self._sampler = sampler
 
     def routes(self) -> list[Route]:
         """What it serves."""
@@ -26,11 +28,11 @@ class GroupPages:
         return [
             Query(
                 "/groups",
-                GroupList(self._reads).show,
+                GroupList(self._reads, self._sampler).show,
                 "List the consumer groups.",
                 menu=SECTION,
                 shortcut="c",
-                arguments=KINDS.argument,
+                arguments=KINDS.argument | STATES.argument,
             ),
             Query(
                 group, GroupPage(self._reads).show, "Show a consumer group.", section=SECTION, arguments=RANGE_ARGUMENT
