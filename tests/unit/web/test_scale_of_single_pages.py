@@ -1,0 +1,115 @@
+"""How many requests the pages about one topic, group, message and so on cost a cluster with 2,000 topics and 500 groups."""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.web.test_scale import BROKERS, GROUPS, TOPICS, CountingAdmin
+
+from headrace import MessageExt
+from headrace.client.settings import ClientConfig
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.bodies import ClusterInfo, ConsumerConnection, ConsumerRunningInfo
+from headrace.protocol.bodies.connections import Connection
+from headrace.protocol.bodies.route import BrokerData
+from web.application import ConsoleSettings, make_console
+from web.config import ConsoleConfig
+from web.errors import NotFound
+from web.routes import Access, Query, Visit
+
+pytestmark = pytest.mark.slow
+PARTS = {
+    "topic": "T0000", "group": "G001", "client": "c0@1",
+    "address": "127.0.0.1:1", "broker": "broker-a", "level": "1", "id": "7F00000100002A9F0000",
+    **dict.fromkeys(("account", "target", "rule", "channel", "user", "session", "token"), "unknown"),
+}  # fmt: skip
+"""What the addresses have. The id is a unique one."""
+MEMBERS = 3
+MOST = 60
+EACH = {
+    "/messages/<id:str>": TOPICS
+    + 4 * GROUPS,  # a broker finds a unique id in one topic only; the page lists the groups
+    "/topics/<topic:str>/consumers": 4 * GROUPS,
+}
+"""Pages that ask for each topic or for each group of a topic, and how often they do."""
+
+
+class OneThing(CountingAdmin):
+    """All groups consume the first topic. The group of the addresses has members."""
+
+    async def topic_groups(self, _topic: str) -> list[str]:
+        return self._groups
+
+    async def consumer_offsets(self, _address: str) -> dict[str, dict[str, dict[int, int]]]:
+        return {group: {"T0000": {0: 1}} for group in self._groups}
+
+    async def consumer_connection(self, group: str) -> Any:
+        if group != PARTS["group"]:
+            return await super().consumer_connection(group)
+        return ConsumerConnection([Connection(f"c{number}@1", f"n:{number}") for number in range(MEMBERS)])
+
+    async def running_info(self, _group: str, _client: str, **_what: bool) -> ConsumerRunningInfo:
+        return ConsumerRunningInfo()
+
+    async def query_by_unique_id(self, topic: str, _id: str, **_what: bool) -> MessageExt | None:
+        if topic != PARTS["topic"]:
+            return None
+        return MessageExt(topic, 0, 0, 0, body=b"", properties={"UNIQ_KEY": PARTS["id"]}, store_host=("127.0.0.1", 1))
+
+    async def min_offset(self, _queue: MessageQueue) -> int:
+        return 0
+
+    async def search_offset(self, _queue: MessageQueue, _moment: int) -> int:
+        return 0
+
+    async def name_servers(self) -> list[str]:
+        return [PARTS["address"]]
+
+    async def name_server_configs(self, **_where: str) -> dict[str, dict[str, str]]:
+        return {PARTS["address"]: {}}
+
+    async def cluster_info(self, **_where: str) -> ClusterInfo:
+        table = {name: BrokerData(name, "C", {0: f"127.0.0.1:{n}"}) for n, name in enumerate(BROKERS, 1)}
+        return ClusterInfo(table, {"C": list(table)})
+
+
+def requests_of_pages(folder: Path, topics: int, groups: int) -> dict[str, Counter[str]]:
+    """The requests for each page whose path has parts."""
+    admin = OneThing(topics, groups)
+    stand_in: Any = admin
+    counts: dict[str, Counter[str]] = {}
+
+    async def main() -> None:
+        console = make_console(ConsoleSettings(ConsoleConfig(), ClientConfig("127.0.0.1:1"), folder))
+        console.cluster.admin = stand_in
+        for route in console.routes:
+            if isinstance(route, Query) and "<" in route.path:
+                console.cluster.forget()
+                admin.asked.clear()
+                with suppress(NotFound):  # what the console itself keeps, such as users
+                    view = await route.run(Visit("admin", Access.ADMIN, "", PARTS))
+                    assert not view.problems, view.problems
+                    for number, table in enumerate(view.tables):
+                        await table.select({}, f"{table.name}." if number else "").fill()
+                counts[route.path] = admin.asked.copy()
+        console.close()
+
+    folder.mkdir()
+    asyncio.run(main())
+    return counts
+
+
+def test_pages_about_one_thing_cost_the_same_for_any_number_of_topics_and_groups(tmp_path: Path) -> None:
+    few, many = requests_of_pages(tmp_path / "few", 200, 60), requests_of_pages(tmp_path / "many", TOPICS, GROUPS)
+    for path, asked in many.items():
+        if path in EACH:
+            assert asked.total() <= EACH[path] + MOST, path
+        else:
+            assert asked == few[path], path
+            assert asked.total() <= MOST, path
+    assert {path.split("/")[1] for path, asked in many.items() if asked} == {
+        "acl", "cluster", "dead-letters", "delays", "groups", "messages", "topics"
+    }  # fmt: skip
