@@ -146,7 +146,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *GroupPages(cluster, sampler).routes(),
         *SearchPages(cluster, sampler).routes(),
         *ProducerPages(cluster).routes(),
-        *MessagePages(cluster).routes(),
+        *MessagePages(cluster, sampler).routes(),
         *DeadLetterPages(cluster, sampler, resend_book, resends).routes(),
         *DelayPages(cluster).routes(),
         *TransactionPages(cluster, resend_book).routes(),

@@ -100,7 +100,7 @@ def _longest_lags(brokers: list[BrokerSample]) -> dict[str, int]:
 def _rates(before: BrokerSample, now: BrokerSample, elapsed_s: float) -> dict[str, float]:
     """Differences of totals. A smaller total than before means that the broker was restarted: a gap."""
     counts: defaultdict[str, float] = defaultdict(float)
-    for topic, count in _differences(_totals_in(before), _totals_in(now)).items():
+    for topic, count in _differences(before.messages_by_topic(), now.messages_by_topic()).items():
         if not names.is_system_topic(topic):
             counts[f"topic.in/{topic}"] += count
         counts[f"broker.in/{now.key}"] += count
@@ -118,12 +118,6 @@ def _rates(before: BrokerSample, now: BrokerSample, elapsed_s: float) -> dict[st
 def _differences(before: Mapping[K, int], now: Mapping[K, int]) -> dict[K, int]:
     grown = {key: count - before.get(key, 0) for key, count in now.items()}
     return grown if all(count >= 0 for count in grown.values()) else {}
-
-
-def _totals_in(broker: BrokerSample) -> dict[str, int]:
-    if broker.topic_in is not None:
-        return {topic: traffic.messages for topic, traffic in broker.topic_in.items()}
-    return {one.topic: one.end_offset for one in broker.progress}
 
 
 def _totals_out(broker: BrokerSample) -> dict[tuple[str, str], int]:

@@ -1,7 +1,7 @@
 """Search of everything by one text: topics, consumer groups, clients, and messages by id or key.
 
 What it costs brokers does not grow with the number of groups and clients: clients come from the latest sample. A text that looks like a message
-id is looked up as one. A text that nothing else has is looked up as a message key, in at most `MOST_KEY_TOPICS` topics.
+id is looked up as one. A text that nothing else has is looked up as a message key, in at most `MOST_SEARCHED` topics.
 """
 
 import asyncio
@@ -14,12 +14,11 @@ import msgspec
 from headrace import MessageExt, RouteNotFound
 from headrace.errors import HeadraceError
 from web.cluster.cluster import Cluster
-from web.cluster.topic_kinds import NORMAL, topic_kind
 from web.cluster.topic_reader import TopicReader
 from web.errors import Invalid, NotFound, QueryFailed
 from web.pages.groups.group_page import member_path
 from web.pages.groups.group_reads import GroupReads
-from web.pages.messages.message_reads import MOST_BY_KEY, MOST_KEY_TOPICS, MessageReads
+from web.pages.messages.message_reads import MOST_BY_KEY, MessageReads
 from web.pages.messages.message_row import row_of
 from web.pages.messages.message_search import message_path
 from web.paths import path_of
@@ -68,7 +67,7 @@ class SearchPages:
         self._cluster = cluster
         self._topics = TopicReader(cluster)
         self._groups = GroupReads(cluster)
-        self._messages = MessageReads(cluster)
+        self._messages = MessageReads(cluster, sampler)
         self._sampler = sampler
 
     def routes(self) -> list[Route]:
@@ -106,9 +105,8 @@ class SearchPages:
         problems += unread
         hits = [*_named(TOPIC, text, names), *_named(GROUP, text, settings), *_clients(text, members), *message]
         if not hits or visit.arguments.get("keys") == "yes":
-            normal = [name for name in names if topic_kind(name) == NORMAL]
-            searched = normal[:MOST_KEY_TOPICS]
-            data |= {"are_keys_searched": True, "key_topics": len(searched), "all_topics": len(normal)}
+            searched, count = await self._messages.to_search()
+            data |= {"are_keys_searched": True, "key_topics": len(searched), "all_topics": count}
             hits += await self._by_key(text, searched, problems)
         table = Table(
             "results",

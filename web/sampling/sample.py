@@ -106,6 +106,12 @@ class BrokerSample:
         except ValueError:
             return None
 
+    def messages_by_topic(self) -> dict[str, int]:
+        """How many messages its topics received since its start. Of a broker without totals: how many they ever had, of topics with consumers."""
+        if self.topic_in is not None:
+            return {topic: traffic.messages for topic, traffic in self.topic_in.items()}
+        return {one.topic: one.end_offset for one in self.progress}
+
     def members_by_group(self) -> Counter[str]:
         """How many consumers of each group are connected to it."""
         members: Counter[str] = Counter()

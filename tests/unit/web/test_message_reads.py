@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,12 +7,13 @@ import pytest
 from headrace import MessageExt, MessageQueue, RequestTimeout
 from headrace.client.settings import ClientConfig
 from web.cluster.cluster import Cluster
-from web.errors import Invalid, QueryFailed
-from web.pages.messages.message_reads import MOST_BY_KEY, MOST_KEY_TOPICS, MessageReads
+from web.errors import Invalid, NotFound, QueryFailed
+from web.pages.messages.message_reads import MOST_BY_KEY, MOST_SEARCHED, MessageReads
 from web.pages.messages.message_row import MessageRow
 from web.pages.messages.message_search import MessageSearch
 from web.pages.messages.time_scan import PAGE, ScannedPage
 from web.routes import Access, View, Visit
+from web.sampling.sample import BrokerSample, Sample, Traffic
 
 
 class Answers:
@@ -96,13 +98,20 @@ class Keyed:
             raise found
         return [MessageExt(topic, properties={"KEYS": key}, store_timestamp=at) for at in found]
 
+    async def query_by_unique_id(self, topic: str, unique_id: str, *, decompress: bool) -> MessageExt | None:
+        found = await self.query_messages(topic, "", decompress=decompress)
+        return replace(found[0], properties={"UNIQ_KEY": unique_id}) if found else None
+
+    async def for_page(self) -> Sample:
+        return Sample(0.0, (BrokerSample("C", "a", 0, "n:1", topic_in={"T203": Traffic(9)}),))
+
 
 def page_of(topics: dict[str, list[int] | Exception], **arguments: str) -> View:
     cluster = Cluster(ClientConfig("127.0.0.1:1"))
     stand_in: Any = Keyed(topics)
     cluster.admin = stand_in
     visit = Visit("admin", Access.ADMIN, "", {}, arguments)
-    return asyncio.run(MessageSearch(MessageReads(cluster), lambda: 10_000).show(visit))
+    return asyncio.run(MessageSearch(MessageReads(cluster, stand_in), lambda: 10_000).show(visit))
 
 
 def found_in(view: View) -> list[tuple[str, int]]:
@@ -123,10 +132,31 @@ def test_key_of_many_messages_in_one_of_all_topics_is_shown_from_where_all_are_k
     assert view.data["next"] == {"by": "key", "key": "k", "end": "100"}
 
 
-def test_key_in_too_many_topics_or_in_one_that_does_not_answer_is_an_error() -> None:
-    with pytest.raises(Invalid, match="201 topics are too many") as caught:
-        page_of({f"T{number}": [] for number in range(MOST_KEY_TOPICS + 1)}, by="key", key="k")
-    assert caught.value.advice == "Enter a topic."
+def test_key_is_searched_in_200_topics_at_most_those_with_the_most_messages_first() -> None:
+    topics: dict[str, list[int] | Exception] = {f"T{number:03}": [number] for number in range(MOST_SEARCHED + 5)}
+    view = page_of(topics, by="key", key="k")
+    assert (view.data["searched_topics"], view.data["all_topics"]) == (MOST_SEARCHED, MOST_SEARCHED + 5)
+    assert ("T203", 203) in found_in(view)  # the busiest topic of the sample
+    assert ("T000", 0) in found_in(view)
+    assert ("T199", 199) not in found_in(view)
+
+
+def test_unique_id_is_searched_in_200_topics_at_most_and_the_page_tells_how_to_go_on() -> None:
+    topics: dict[str, list[int] | Exception] = {f"T{number:03}": [] for number in range(2_000)}
+    with pytest.raises(NotFound, match="200 of 2000 topics were searched") as caught:
+        page_of(topics, by="id", id="U1")
+    assert "enter the topic" in caught.value.advice
+    assert page_of({**topics, "T203": [5]}, by="id", id="U1").tables[0].rows[0].topic == "T203"
+
+
+def test_unique_id_is_found_in_a_dead_letter_topic_if_the_message_was_deleted() -> None:
+    assert page_of({"A": [], "%DLQ%g": [5], "%RETRY%g": []}, by="id", id="U1").tables[0].rows[0].topic == "%DLQ%g"
+    assert page_of({"A": [3], "%DLQ%g": [5]}, by="id", id="U1").tables[0].rows[0].topic == "A"
+    with pytest.raises(NotFound, match="none of the 2 topics"):
+        page_of({"A": [], "%DLQ%g": [], "TBW102": [1]}, by="id", id="U1")
+
+
+def test_key_in_a_topic_that_does_not_answer_is_an_error() -> None:
     with pytest.raises(QueryFailed, match="1 of 2 topics could not be searched: late"):
         page_of({"A": [1], "B": RequestTimeout("late")}, by="key", key="k")
 

@@ -18,7 +18,7 @@ from headrace.model.message_queue import MessageQueue
 from headrace.model.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC, dlq_topic
 from headrace.protocol.bodies import ClusterInfo, ConsumeStats, ProducerTableInfo, TopicRouteData, TopicStatsTable
 from headrace.protocol.bodies.route import BrokerData
-from headrace.protocol.bodies.stats import ConsumeQueueData, OffsetWrapper, TopicOffset
+from headrace.protocol.bodies.stats import ConsumeQueueData, OffsetWrapper, QueueTimeSpan, TopicOffset
 from headrace.protocol.response_code import ResponseCode
 from web.application import ConsoleSettings, make_console
 from web.cluster.cluster import Cluster
@@ -94,6 +94,9 @@ class CountingAdmin:
                 for queue in range(QUEUES)
             }
         )
+
+    async def consume_time_span(self, topic: str, _group: str) -> list[QueueTimeSpan]:
+        return [QueueTimeSpan(MessageQueue(topic, "broker-a", 0), delay_time=1)]
 
     async def name_servers(self) -> list[str]:
         return ["n:9876"]

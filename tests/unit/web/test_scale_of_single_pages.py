@@ -18,6 +18,7 @@ from headrace.protocol.bodies.route import BrokerData
 from web.application import ConsoleSettings, make_console
 from web.config import ConsoleConfig
 from web.errors import NotFound
+from web.pages.messages.message_reads import MOST_SEARCHED
 from web.routes import Access, Query, Visit
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,7 @@ PARTS = {
 MEMBERS = 3
 MOST = 60
 EACH = {
-    "/messages/<id:str>": TOPICS
+    "/messages/<id:str>": MOST_SEARCHED
     + 4 * GROUPS,  # a broker finds a unique id in one topic only; the page lists the groups
     "/topics/<topic:str>/consumers": 4 * GROUPS,
 }

@@ -7,6 +7,7 @@ from web.pages.messages.message_page import MessagePage, Push, Resend
 from web.pages.messages.message_reads import MessageReads
 from web.pages.messages.message_search import SEARCH_ARGUMENTS, MessageSearch
 from web.routes import Change, Query, Route
+from web.sampling.sampler import Sampler
 
 SECTION = "Message"
 
@@ -14,8 +15,8 @@ SECTION = "Message"
 class MessagePages:
     """The pages of messages."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._reads = MessageReads(cluster)
+    def __init__(self, cluster: Cluster, sampler: Sampler) -> None:
+        self._reads = MessageReads(cluster, sampler)
 
     def routes(self) -> list[Route]:
         """What it serves."""
@@ -35,7 +36,9 @@ class MessagePages:
                 page.show,
                 "Show a message.",
                 section=SECTION,
-                arguments={"topic": "Its topic; required for a unique id in a system topic."},
+                arguments={
+                    "topic": "Its topic; required for a unique id in a system topic, or if there are more than 200 topics."
+                },
             ),
             Change(
                 "/messages/<id:str>/push",

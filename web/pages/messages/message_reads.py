@@ -1,6 +1,7 @@
 """MessageReads: what pages about messages read of the cluster."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,14 +11,15 @@ from headrace.model.host import format_host
 from headrace.model.message_id import decode_offset_message_id
 from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
-from web.cluster.topic_kinds import NORMAL, topic_kind
+from web.cluster.topic_kinds import DEAD_LETTER, NORMAL, RETRY, topic_kind
 from web.errors import Invalid, NotFound, QueryFailed
 from web.pages.messages.message_row import MessageRow, row_of
 from web.pages.messages.time_scan import PAGE, Pulled, ScannedPage, merge, read_range
+from web.sampling.sampler import Sampler
 
 MOST_BY_KEY: Final = 64
-MOST_KEY_TOPICS: Final = 200  # limit: requests of one search for a key
 """RocketMQ's brokers return at most as many."""
+MOST_SEARCHED: Final = 200  # limit: topics of one search, a request to each of their brokers: a page has 8 s
 _MOST_ID: Final = 200
 _MOST_PULLED: Final = 32
 _MOST_BROKERS: Final = 64
@@ -38,14 +40,26 @@ class FilteredPage:
     """When the last one of them was stored, ms; 0: there was none."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundAnywhere:
+    """What was found in many topics."""
+
+    rows: Sequence[MessageRow]
+    searched: int
+    topics: int
+    """How many there are to search."""
+
+
 class MessageReads:
     """Finds messages as they are stored: bodies may be compressed, `bodies.body_of` reads them. Every call raises HeadraceError."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, sampler: Sampler | None = None) -> None:
+        """`sampler` has the traffic of topics: of too many those with the most messages are searched."""
         self.cluster = cluster
+        self._sampler = sampler
 
     async def by_id(self, message_id: str, topic: str = "") -> MessageExt:
-        """The message as stored, with an offset message id or a unique id; without a topic all topics are searched. Raises NotFound, QueryFailed."""
+        """The message as stored, with an offset message id or a unique id; without a topic many topics are searched. Raises NotFound, QueryFailed."""
         if not message_id or len(message_id) > _MOST_ID:
             raise Invalid(
                 "the message id is missing or too long", "Enter a message id, such as one that a producer logged."
@@ -77,21 +91,30 @@ class MessageReads:
         )
         return [row_of(message) for message in found]
 
-    async def by_key_anywhere(self, key: str, begin_ms: int, end_ms: int) -> list[MessageRow]:
-        """The messages of all topics with a key, oldest first; retry, dead letter and system topics are left out.
+    async def to_search(self) -> tuple[list[str], int]:
+        """The topics in which a key is searched, and how many normal ones there are. Of too many those with the most messages, if they are known."""
+        topics = await self.cluster.read(("topics",), lambda admin: admin.topics())
+        normal = [topic for topic in topics if topic_kind(topic) == NORMAL]
+        if len(normal) > MOST_SEARCHED and self._sampler is not None:
+            sample = await self._sampler.for_page()
+            messages: Counter[str] = Counter()
+            for broker in () if sample is None else sample.brokers:
+                messages.update(broker.messages_by_topic())
+            normal.sort(key=lambda topic: -messages[topic])
+        return normal[:MOST_SEARCHED], len(normal)
+
+    async def by_key_anywhere(self, key: str, begin_ms: int, end_ms: int) -> FoundAnywhere:
+        """The messages with a key in the topics `to_search`, oldest first.
 
         Of a topic with many only the newest are known: messages before them are left out, of whatever topic.
         """
-        topics = await self.cluster.read(("topics",), lambda admin: admin.topics())
-        searched = [topic for topic in topics if topic_kind(topic) == NORMAL]
-        if len(searched) > MOST_KEY_TOPICS:
-            raise Invalid("{count} topics are too many to search for a key", "Enter a topic.", count=len(searched))
+        searched, count = await self.to_search()
         answers = await self.cluster.map(lambda topic: self.by_key(topic, key, begin_ms, end_ms), searched)
         _check_searched(searched, answers)
         lists = [answer for answer in answers if not isinstance(answer, Exception)]
         begin = max((rows[0].stored_at for rows in lists if len(rows) >= MOST_BY_KEY // 2), default=0)
         found = [row for rows in lists for row in rows if row.stored_at >= begin]
-        return sorted(found, key=lambda row: row.stored_at)
+        return FoundAnywhere(sorted(found, key=lambda row: row.stored_at), len(searched), count)
 
     async def by_time(self, topic: str, begin_ms: int, end_ms: int, offsets: list[int] | None) -> ScannedPage:
         """A page of a topic's messages, oldest first; `offsets` are those of the page before."""
@@ -176,17 +199,28 @@ class MessageReads:
         return await self.cluster.ask(lambda admin: admin.query_by_unique_id(topic, message_id, decompress=False))
 
     async def _in_any_topic(self, message_id: str) -> MessageExt:
+        """In the topics `to_search` first, then in those of dead letters and retries: they may have a copy when the message itself was deleted."""
         topics = await self.cluster.read(("topics",), lambda admin: admin.topics())
-        searched = [topic for topic in topics if topic_kind(topic) == NORMAL]
+        copies = [topic for kind in (DEAD_LETTER, RETRY) for topic in topics if topic_kind(topic) == kind]
+        normal, count = await self.to_search()
+        searched = [*normal, *copies][:MOST_SEARCHED]
         answers = await self.cluster.map(lambda topic: self._by_unique_id(topic, message_id), searched)
         found = [answer for answer in answers if isinstance(answer, MessageExt)]
         if found:
             return min(found, key=lambda message: message.store_timestamp)
         _check_searched(searched, answers)
+        if len(searched) < count + len(copies):
+            raise NotFound(
+                "{searched} of {count} topics were searched, and none has a message with the id {message_id}",
+                "The other topics were not searched. Search by id on the page Message and enter the topic.",
+                searched=len(searched),
+                count=count + len(copies),
+                message_id=message_id,
+            )
         raise NotFound(
             "none of the {count} topics has a message with the id {message_id}",
-            "Retry, dead letter and system topics are searched only if you enter the topic. " + _DELETED,
-            count=len(searched),
+            "System topics are searched only if you enter the topic. " + _DELETED,
+            count=count + len(copies),
             message_id=message_id,
         )
 

@@ -37,7 +37,7 @@ class Search(msgspec.Struct, frozen=True):
 
 SEARCH_ARGUMENTS: Final = {
     "by": "`time`, `key` or `id`.",
-    "topic": "The topic; required by time. By key or id without it, all topics are searched except retry, dead letter and system topics.",
+    "topic": "The topic; required by time. By key or id without it, at most 200 topics are searched, not system topics, and by key not those of retries and dead letters.",
     "id": "For `id`: the offset id or the unique id.",
     "key": "For `key`: a key of the message.",
     "begin": "The earliest time of storage: ISO 8601 in UTC unless it has a zone, or milliseconds since 1970.",
@@ -87,6 +87,8 @@ class MessageSearch:
             "begin": None,
             "end": None,
             "looked_at": 0,
+            "searched_topics": 0,
+            "all_topics": 0,
         }
         if search.by == "id" and search.id:
             rows: Sequence[MessageRow] = [row_of(await self._reads.by_id(search.id, search.topic))]
@@ -95,7 +97,9 @@ class MessageSearch:
             if search.topic:
                 rows = await self._reads.by_key(search.topic, search.key, begin, end)
             else:
-                rows = await self._reads.by_key_anywhere(search.key, begin, end)
+                found = await self._reads.by_key_anywhere(search.key, begin, end)
+                rows = found.rows
+                data |= {"searched_topics": found.searched, "all_topics": found.topics}
             data |= {"begin": begin, "end": end if search.end else None}
             if len(rows) >= MOST_BY_KEY // 2:
                 # Brokers return the newest messages up to their own limit: earlier ones may match.
