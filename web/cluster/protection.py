@@ -1,7 +1,7 @@
 """Protection of what is RocketMQ's own: the console changes neither system topics nor system groups."""
 
 from headrace.model import names
-from web.cluster.topic_kinds import SYSTEM, topic_kind
+from web.cluster.topic_kinds import RESERVED, topic_kind
 from web.errors import Invalid
 
 _ADVICE = "Brokers need it as it is. If it must be changed all the same, use mqadmin."
@@ -20,5 +20,5 @@ def check_group(group: str) -> None:
 
 def check_topic(topic: str, system: frozenset[str]) -> None:
     """Raises Invalid for a system topic. `system` are the names that brokers report as their own."""
-    if topic_kind(topic, system) == SYSTEM:
+    if topic_kind(topic, system) in RESERVED:
         raise Invalid("the topic {topic} is a system topic and cannot be changed here", _ADVICE, topic=topic)

@@ -13,7 +13,7 @@ from headrace.model.permission import READ, WRITE, permission_text
 from headrace.model.topic_config import TopicConfig
 from web.cluster.cluster import Cluster
 from web.cluster.protection import check_topic
-from web.cluster.topic_kinds import DEAD_LETTER, NORMAL, RETRY, SYSTEM, topic_kind
+from web.cluster.topic_kinds import DEAD_LETTER, DELAY, NORMAL, RESERVED, RETRY, SYSTEM, TRANSACTION, topic_kind
 from web.cluster.topic_reader import TopicReader, lag_of
 from web.errors import Invalid, NotFound
 from web.pages.charts import FURTHEST_GROUPS, NUMBER, RANGE_ARGUMENT, RATE, Chart, Charts, Line, charts_of
@@ -27,7 +27,15 @@ from web.tables.table import Choice, Column, Kind, Table
 KINDS: Final = Choice(
     "kind",
     "Kind",
-    ((NORMAL, "Normal"), (RETRY, "Retry"), (DEAD_LETTER, "Dead letters"), (SYSTEM, "System"), ("all", "All")),
+    (
+        (NORMAL, "Normal"),
+        (RETRY, "Retry"),
+        (DEAD_LETTER, "Dead letters"),
+        (DELAY, "Delayed"),
+        (TRANSACTION, "Transaction"),
+        (SYSTEM, "System"),
+        ("all", "All"),
+    ),
 )
 _PERMISSIONS: Final = {"RW": READ | WRITE, "R": READ, "W": WRITE}
 _PERMISSION_WORDS: Final = {
@@ -303,7 +311,7 @@ class TopicPages:
             "differences": differences(settings, _SETTINGS),
             "brokers_with_topic": sorted(own),
             "is_sendable": topic not in names.FORBIDDEN_TO_SEND and kind != DEAD_LETTER,
-            "is_changeable": kind != SYSTEM,
+            "is_changeable": kind not in RESERVED,
             "charts": _charts(visit, topic, groups),
         }
         tables: list[Table[Any]] = [
