@@ -107,6 +107,8 @@ def test_group_is_created_reset_copied_and_deleted(browser: Browser, server: Ser
     assert run(offset(group)) == 7, "a preview changes nothing"
     for page in ("/groups", "/new-group", f"/groups/{group}", f"/groups/{group}/reset"):
         assert browser.get(page).status == 200, page
+    assert f'/groups/{group}/reset?to=group">Clone offsets</a>' in browser.get(f"/groups/{group}").text
+    assert '<option value="group" selected>' in browser.get(f"/groups/{group}/reset?to=group").text
     confirm = browser.get(f"/groups/{group}/reset?topic=PagedReset&to=time&time=2026-01-01T00:00")
     assert "0 messages would be skipped, 7 would be consumed again." in confirm.text
     assert '<input type="hidden" name="time" value="2026-01-01T00:00">' in confirm.text

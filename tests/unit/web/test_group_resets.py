@@ -188,3 +188,9 @@ def test_invalid_time_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(Invalid) as caught:
         parse_time(text)
     assert "2026-11-23 09:00:00" in caught.value.advice
+
+
+def test_form_is_opened_for_the_way_in_the_address() -> None:
+    assert preview(Answers())["to"] == "time"
+    cloned = preview(Answers(), to="group")
+    assert (cloned["to"], cloned["reset"]) == ("group", {})  # without a topic there is no preview

@@ -106,6 +106,7 @@ class Resets:
             "group": group,
             "topics": topics,
             "only_topic": own[0] if len(own) == 1 else "",
+            "to": visit.arguments.get("to", "time"),
             "reset": {},
             "skipped": 0,
             "again": 0,
