@@ -1,7 +1,7 @@
 """What a room declares: routes, as data. `serving` turns them into HTTP.
 
 A `Query` answers a GET: its View is the page, each table of it is available as CSV and JSON Lines (`?format=csv&table=NAME`), and the same
-function answers `/api/v1` + path as JSON. A `Change` answers a POST of a form or of JSON; the dispatcher checks the user's role and the CSRF
+function answers `/api/v1` + path as JSON, or a table as CSV or JSON Lines. A `Change` answers a POST of a form or of JSON; the dispatcher checks the user's role and the CSRF
 token before it, and writes the audit log after it, whatever the outcome. `Raw` is for everything else, such as `/metrics` or a stream of events.
 """
 
@@ -141,6 +141,12 @@ class Raw:
     run: Callable[[Request, Visit], Awaitable[HTTPResponse | None]]
     access: Access
     methods: tuple[str, ...] = ("GET",)
+    summary: str = ""
+    """For programs: it is served below `/api/v1`, too, and in the API's document; a key of the translations. Empty: it is not."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """As of a Query."""
+    answers: tuple[str, ...] = ("application/json",)
+    """The types of its answers, for the API's document."""
 
 
 def secret(*names: str) -> Callable[[Mapping[str, Sequence[str]]], Collection[str]]:

@@ -85,7 +85,7 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
     assert browser.read(f"/dead-letters/{group}?end=2020-01-01")["count"] == 0
     assert browser.read(f"/dead-letters/{group}?begin={max(row['stored_at'] for row in rows)}")["count"] >= 1
 
-    exported = browser.get(f"/dead-letters/{group}/export?format=jsonl").text.splitlines()
+    exported = browser.get(f"/api/v1/dead-letters/{group}/export?format=jsonl").text.splitlines()
     lines = sorted((json.loads(line) for line in exported), key=lambda line: line["keys"])
     assert [line["body"] for line in lines] == [PAYLOAD, None, '{"n": 2}', "three"]
     assert lines[1]["body_base64"] == "/wAgbm8gdGV4dA=="

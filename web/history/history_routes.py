@@ -33,8 +33,23 @@ class HistoryRoutes:
     def routes(self) -> list[Raw]:
         """The routes of this room."""
         return [
-            Raw("/api/v1/history", self._chart, Access.VIEWER),
-            Raw("/api/v1/history/names", self._names, Access.VIEWER),
+            Raw(
+                "/api/v1/history",
+                self._chart,
+                Access.VIEWER,
+                summary="Show points of recorded series.",
+                arguments={
+                    "series": "Names of series, separated by commas.",
+                    "seconds": f"How far back the points reach, 1 to {MOST_SECONDS}; the default is {TIERS[0].span_s}.",
+                },
+            ),
+            Raw(
+                "/api/v1/history/names",
+                self._names,
+                Access.VIEWER,
+                summary="List the recorded series.",
+                arguments={"prefix": "How their names begin."},
+            ),
         ]
 
     async def _chart(self, _request: Request, visit: Visit) -> HTTPResponse:

@@ -10,6 +10,7 @@ from sanic import HTTPResponse, Request
 import headrace
 from web.paths import API
 from web.routes import Access, Change, Query, Raw, Route, View, Visit
+from web.tables.export import EXPORT_TYPES
 from web.tables.table import SIZES, Column, Table
 
 _PART: Final = re.compile(r"<(\w+):\w+>")
@@ -22,6 +23,12 @@ _TABLE_ARGUMENTS: Final = (
     ("filter", {"type": "string", "maxLength": 200}, "Only rows that contain this text."),
     ("page", {"type": "integer", "minimum": 1, "maximum": 1_000_000}, "The page, from 1."),
     ("size", {"type": "integer", "minimum": 1, "maximum": SIZES[-1]}, "Rows on a page."),
+    (
+        "format",
+        {"type": "string", "enum": ["json", *EXPORT_TYPES]},
+        "`csv` or `jsonl`: all rows of one table that the other arguments select.",
+    ),
+    ("table", {"type": "string"}, "With `format`: the name of the table; the default is the page's first."),
 )
 
 
@@ -72,7 +79,7 @@ class ApiPages:
 
 
 def openapi(declared: Sequence[Route], base_path: str) -> dict[str, Any]:
-    """The OpenAPI document of the declared queries and changes."""
+    """The OpenAPI document of the declared operations."""
     forms = [route.form for route in declared if isinstance(route, Change)]
     schemas, components = msgspec.json.schema_components(forms, ref_template="#/components/schemas/{name}")
     form_schemas = dict(zip(forms, schemas, strict=True))
@@ -87,15 +94,15 @@ def openapi(declared: Sequence[Route], base_path: str) -> dict[str, Any]:
                 {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
                 for name in _PART.findall(route.path)
             ]
-            + ([] if isinstance(route, Change) else [*_arguments(route), *_TABLE_PARAMETERS]),
+            + ([] if isinstance(route, Change) else _arguments(route))
+            + (_TABLE_PARAMETERS if isinstance(route, Query) else []),
             **(
                 {"requestBody": {"required": True, "content": _json(form_schemas[route.form])}}
                 if isinstance(route, Change)
                 else {}
             ),
             "responses": {
-                "200": _answer("What was done." if isinstance(route, Change) else "The page's data and tables.",
-                               "Outcome" if isinstance(route, Change) else "Data"),
+                "200": _success(route),
                 **{status: _answer(reason, "Failure") for status, reason in _FAILURES.items()},
             },
         }  # fmt: skip
@@ -152,15 +159,15 @@ _SCHEMAS: Final[dict[str, Any]] = {
 }
 
 
-def _operations(declared: Sequence[Route]) -> Iterator[tuple[Query | Change[Any], str]]:
+def _operations(declared: Sequence[Route]) -> Iterator[tuple[Route, str]]:
     for route in declared:
-        if isinstance(route, Query):
-            yield route, "GET"
-        elif isinstance(route, Change):
+        if isinstance(route, Change):
             yield route, "POST"
+        elif route.summary:
+            yield route, "GET"
 
 
-def _arguments(route: Query) -> list[dict[str, Any]]:
+def _arguments(route: Query | Raw) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "query", "schema": {"type": "string"}, "description": description}
         for name, description in route.arguments.items()
@@ -168,7 +175,19 @@ def _arguments(route: Query) -> list[dict[str, Any]]:
 
 
 def _template(path: str) -> str:
-    return _PART.sub(r"{\1}", path)
+    return _PART.sub(r"{\1}", path.removeprefix(API))
+
+
+def _success(route: Route) -> dict[str, Any]:
+    match route:
+        case Change():
+            return _answer("What was done.", "Outcome")
+        case Query():
+            answer = _answer("The page's data and tables, or with `format` one table.", "Data")
+            answer["content"] |= {kind: {} for kind in EXPORT_TYPES.values()}
+            return answer
+        case Raw():
+            return {"description": route.summary, "content": {kind: {} for kind in route.answers}}
 
 
 def _json(schema: Any) -> dict[str, Any]:

@@ -48,14 +48,13 @@ from web.serving.forms import read_fields, read_form
 from web.serving.page_renderer import PageRenderer
 from web.serving.security import HEADERS, HTTPS_HEADERS, check_text
 from web.serving.visitors import CSRF_FIELD, CSRF_HEADER, require
-from web.tables.export import to_csv, to_json_lines
+from web.tables.export import EXPORT_TYPES, to_csv, to_json_lines
 from web.tables.table import TableView
 
 DEADLINE_S: Final = 8.0
 """For all that a page reads."""
 CHANGE_DEADLINE_S: Final = 30.0
 EXPORT_DEADLINE_S: Final = 120.0
-_TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 _MISSING: Final = 404
 _PART: Final = re.compile(r"<(\w+):\w+>")
 _SERVER_ERRORS: Final = 500
@@ -103,6 +102,8 @@ class Dispatcher:
                 case Raw():
                     for method in route.methods:
                         self._add(app, route.path, method, self._raw(route))
+                        if route.summary and not route.path.startswith(API):
+                            self._add(app, API + route.path, method, self._raw(route))
         app.error_handler.add(Exception, self._failed)
         app.on_request(_check_headers)
         app.on_response(self._add_headers)  # type: ignore[no-untyped-call]
@@ -176,6 +177,9 @@ class Dispatcher:
         async def answer(request: Request, **path: str) -> HTTPResponse:
             visit = self._visitors.visit(request, path)
             require(visit, query.access)
+            export = visit.arguments.get("format", "")
+            if export not in {"", "json"}:
+                return await _export(query, visit, export)
             view, tables = await _read(query, visit)
             rows = {
                 name: {"rows": table.rows, "total": table.total, "page": table.page, "size": table.selection.size}
@@ -351,8 +355,8 @@ async def _read(query: Query, visit: Visit) -> tuple[View, dict[str, TableView[A
 
 
 async def _export(query: Query, visit: Visit, kind: str) -> HTTPResponse:
-    if kind not in _TYPES:
-        raise Invalid("format={kind} is not one of {choices}", kind=repr(kind[:80]), choices=", ".join(_TYPES))
+    if kind not in EXPORT_TYPES:
+        raise Invalid("format={kind} is not one of {choices}", kind=repr(kind[:80]), choices=", ".join(EXPORT_TYPES))
     async with asyncio.timeout(EXPORT_DEADLINE_S):
         view = await query.run(visit)
         if not view.tables:
@@ -364,7 +368,7 @@ async def _export(query: Query, visit: Visit, kind: str) -> HTTPResponse:
         rows = await table.select(visit.arguments, _prefix(view, name)).all_rows()
     lines = to_csv(table.columns, rows) if kind == "csv" else to_json_lines(rows)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"', "Cache-Control": "no-store"}
-    return HTTPResponse(b"".join(lines), content_type=_TYPES[kind], headers=headers)
+    return HTTPResponse(b"".join(lines), content_type=EXPORT_TYPES[kind], headers=headers)
 
 
 def _prefix(view: View, name: str) -> str:

@@ -9,6 +9,8 @@ import msgspec
 
 from web.tables.table import Column, Kind
 
+EXPORT_TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+"""The types of the formats, for HTTP."""
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\u2212")
 """Also what spreadsheets take for the same signs: their full-width forms."""
 

@@ -130,14 +130,14 @@ def test_token_of_a_lower_role_is_refused_on_every_operation(
     console: RunningConsole, routes: list[Route], tokens: dict[Access, str]
 ) -> None:
     for route in routes:
-        if isinstance(route, Raw):
+        if isinstance(route, Raw) and not route.summary:
             continue
         for role in (None, *ROLES):
-            if role is not None and role >= route.access and isinstance(route, Query):
+            if role is not None and role >= route.access and not isinstance(route, Change):
                 continue
             headers = {} if role is None else {"Authorization": f"Bearer {tokens[role]}"}
             method, body = ("POST", b"[") if isinstance(route, Change) else ("GET", None)
-            page = request(method, console.port, API + path_of(route), body, headers)
+            page = request(method, console.port, API + path_of(route).removeprefix(API), body, headers)
             expected = 401 if role is None else 403 if role < route.access else 400  # 400: the body is not JSON
             assert page.status == expected, (route.path, role, page.text)
             assert set(page.json()) == {"error", "advice"}

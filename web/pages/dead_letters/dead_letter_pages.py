@@ -25,6 +25,7 @@ from web.paths import path_of
 from web.routes import Access, Change, Outcome, Query, Raw, Route, View, Visit
 from web.sampling.sample import figures_by_group
 from web.sampling.sampler import Sampler
+from web.tables.export import EXPORT_TYPES
 from web.tables.table import Column, Kind, Table
 
 MENU: Final = "DLQ"
@@ -134,7 +135,17 @@ class DeadLetterPages:
         return [
             Query("/dead-letters", self.list_groups, "List the groups with dead letters.", menu=MENU, shortcut="d"),
             Query(group, self.show, "Show the dead letters of a group.", section=MENU, arguments=PERIOD_ARGUMENTS),
-            Raw(f"{group}/export", LetterExport(self._queues).answer, Access.VIEWER),
+            Raw(
+                f"{group}/export",
+                LetterExport(self._queues).answer,
+                Access.VIEWER,
+                summary="Download the dead letters of a group with their bodies.",
+                arguments={
+                    "format": "`jsonl`, the default, or `csv`.",
+                    **{name: PERIOD_ARGUMENTS[name] for name in ("begin", "end")},
+                },
+                answers=tuple(EXPORT_TYPES.values()),
+            ),
             Change(f"{group}/resend", ResendForm, self.resend, "dead-letter.resend", "Resend selected dead letters."),
             Change(
                 f"{group}/resend-all",

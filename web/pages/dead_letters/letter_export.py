@@ -16,12 +16,11 @@ from web.pages.groups.resets import parse_time
 from web.pages.messages.bodies import body_of
 from web.pages.messages.copies import original_id, original_topic
 from web.routes import Visit
-from web.tables.export import to_csv, to_json_lines
+from web.tables.export import EXPORT_TYPES, to_csv, to_json_lines
 from web.tables.table import Column, Kind
 
 _AT_ONCE: Final = 4  # limit: exports in progress, some megabytes of memory each
 _MOST_BODY: Final = 8 << 20  # limit: bytes of a body; few compressed bytes may stand for many
-_TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 
 
 class LetterLine(msgspec.Struct, frozen=True):
@@ -59,8 +58,10 @@ class LetterExport:
     async def answer(self, request: Request, visit: Visit) -> HTTPResponse | None:
         """The dead letters of a group in a range of time. What fails after the beginning breaks the download off."""
         group, kind = visit.path["group"], visit.arguments.get("format", "jsonl")
-        if kind not in _TYPES:
-            raise Invalid("format={kind} is not one of {choices}", kind=repr(kind[:80]), choices=", ".join(_TYPES))
+        if kind not in EXPORT_TYPES:
+            raise Invalid(
+                "format={kind} is not one of {choices}", kind=repr(kind[:80]), choices=", ".join(EXPORT_TYPES)
+            )
         if self._running >= _AT_ONCE:
             raise TooOften("{at_once} exports are in progress", "Wait until one has finished.", at_once=_AT_ONCE)
         if not await self._queues.exists(group):
@@ -75,7 +76,7 @@ class LetterExport:
                 "Content-Disposition": f'attachment; filename="dead-letters.{kind}"',
                 "Cache-Control": "no-store",
             }
-            response: Any = await request.respond(content_type=_TYPES[kind], headers=headers)
+            response: Any = await request.respond(content_type=EXPORT_TYPES[kind], headers=headers)
             if kind == "csv":
                 await response.send(next(to_csv(_COLUMNS, [])))
             async for message in self._queues.read(ranges):
