@@ -1,5 +1,6 @@
 """Pages of messages over real clusters, Apache's and ours."""
 
+import os
 from typing import Any
 
 from headrace import Message
@@ -68,6 +69,26 @@ def test_message_is_found_by_both_ids_key_and_time(browser: Browser, server: Ser
         assert "&#34;n&#34;: 3" in page.text
         assert "colour" in page.text
     assert len(browser.get("/messages?by=time&topic=PagedMessages&begin=0&format=csv").text.splitlines()) == 7
+
+
+def test_whole_body_of_a_message_is_downloaded(browser: Browser, server: Server, client: Client) -> None:
+    client.create_topic("PagedBodies", 1)
+    bodies = [os.urandom(100_000), b"<script>alert(1)</script>" * 50_000]  # clients compress the second
+
+    async def main() -> list[str]:
+        async with producing(server, "paged-bodies") as producer:
+            return [(await producer.send(Message("PagedBodies", body))).offset_message_id for body in bodies]
+
+    for offset_id, body in zip(run(main()), bodies, strict=True):
+        link = f"/messages/{offset_id}/body"
+        assert f'href="{link}" download>' in browser.get(f"/messages/{offset_id}").text
+        for path in (link, f"/api/v1{link}"):
+            page = browser.get(path)
+            assert (page.status, page.body) == (200, body)
+            assert page.headers["content-type"] == "application/octet-stream"
+            assert page.headers["x-content-type-options"] == "nosniff"
+            assert page.headers["content-disposition"] == f'attachment; filename="{offset_id}.bin"'
+    assert browser.get("/messages/7F00000100002A9F0000000000000000/body").status == 404
 
 
 def test_failed_search_is_an_error_and_never_an_empty_list(browser: Browser) -> None:

@@ -1,6 +1,7 @@
 """The API: tokens, and the document of its operations."""
 
 import contextlib
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -180,6 +181,19 @@ def _references(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.slow
+def test_program_with_a_token_reads_a_table_as_csv_or_json_lines(console: RunningConsole) -> None:
+    token = create(console.administrator(), "admin")
+    page = ask(console, token, "/users?format=csv")
+    assert page.headers["content-type"] == "text/csv; charset=utf-8"
+    assert page.text.splitlines()[0].startswith("user,")
+    page = ask(console, token, "/users?format=jsonl&table=sessions")
+    assert page.headers["content-type"] == "application/x-ndjson"
+    assert json.loads(page.text.splitlines()[0])["user"] == "admin"
+    assert ask(console, token, "/users?format=json").json()["users"]["total"] == 1
+    assert ask(console, token, "/users?format=xml").status == 400
+
+
+@pytest.mark.slow
 def test_document_has_every_operation_and_no_open_reference(tmp_path: Path) -> None:
     with RunningConsole(tmp_path, console_base_path="/headrace") as console:
         admin = console.administrator()
@@ -196,7 +210,10 @@ def test_document_has_every_operation_and_no_open_reference(tmp_path: Path) -> N
         for part in reference.removeprefix("#/").split("/"):
             at = at[part]
     parameters = {one["name"] for one in document["paths"]["/search"]["get"]["parameters"]}
-    assert {"q", "keys", "kind", "sort", "page"} <= parameters
+    assert {"q", "keys", "kind", "sort", "page", "format", "table"} <= parameters
+    parameters = {one["name"] for one in document["paths"]["/history"]["get"]["parameters"]}
+    assert parameters == {"series", "seconds"}
+    assert {"/history/names", "/dead-letters/{group}/export", "/messages/{id}/body"} <= document["paths"].keys()
     form = document["paths"]["/tokens"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert form == {"$ref": "#/components/schemas/CreateTokenForm"}
     with contextlib.suppress(KeyError):

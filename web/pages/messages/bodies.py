@@ -13,6 +13,9 @@ from headrace.model import sys_flag as sys_flags
 from headrace.protocol.compression import decompress_beginning
 
 MOST_OF_ONE: Final = 1 << 20  # limit: decompressed bytes of a message that is shown alone
+MOST_DOWNLOADED: Final = (
+    32 << 20
+)  # limit: memory; brokers store at most 4 MiB, and few compressed bytes may stand for many
 _SHOWN: Final = 64 << 10  # limit: bytes of a body on a page
 _HEX_SHOWN: Final = 4 << 10
 _PRETTY_SHOWN: Final = 256 << 10  # limit: indented JSON can be many times as long as the body

@@ -1,17 +1,19 @@
 """One message: body, properties, where it is stored, and what is known of each group: an offset beyond it does not mean that it was consumed."""
 
+import asyncio
 from collections.abc import Container, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from sanic import Request
 
 from headrace import HeadraceError, MessageExt, MessageInvalid, MessageQueue
 from headrace.errors import RemoteProtocolError
 from headrace.model.host import format_host
 from headrace.model.names import DLQ_PREFIX, FORBIDDEN_TO_SEND, dlq_topic, is_retry_topic, retry_topic
-from web.errors import Invalid
+from web.errors import Invalid, TooOften
 from web.pages.groups.group_reads import GroupReads
-from web.pages.messages.bodies import MOST_OF_ONE, Body, body_of, describe
+from web.pages.messages.bodies import MOST_DOWNLOADED, MOST_OF_ONE, Body, body_of, describe
 from web.pages.messages.copies import copy_for_group, copy_for_topic, original_topic
 from web.pages.messages.message_reads import MessageReads
 from web.pages.messages.message_search import message_path
@@ -24,6 +26,8 @@ RETRIED, DEAD_LETTER = "sent back for a retry", "dead letter"
 
 
 _MOST_CLIENTS: Final = 1_000  # limit: names in one form
+_MOST_DOWNLOADS: Final = 4  # limit: bodies in memory until they are sent
+BODY_TYPE: Final = "application/octet-stream"
 
 
 class TrackRow(msgspec.Struct, frozen=True):
@@ -73,6 +77,7 @@ class MessagePage:
     def __init__(self, reads: MessageReads) -> None:
         self._reads = reads
         self._groups = GroupReads(reads.cluster)
+        self._downloads = 0
 
     async def show(self, visit: Visit) -> View:
         """One message."""
@@ -108,6 +113,29 @@ class MessagePage:
         }
         table = Table("groups", TrackRow, groups, _COLUMNS, sort="group", empty="No group consumes the topic.")
         return View("Message", "messages/message.html", data, [table], message.message_id, [*body_problems, *problems])
+
+    async def download(self, request: Request, visit: Visit) -> None:
+        """Sends the whole body as it is. Raises Invalid, TooOften, HeadraceError."""
+        if self._downloads >= _MOST_DOWNLOADS:
+            raise TooOften(
+                "{at_once} downloads are in progress", "Wait until one has finished.", at_once=_MOST_DOWNLOADS
+            )
+        self._downloads += 1
+        try:
+            message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
+            body, is_whole = await asyncio.to_thread(body_of, message, MOST_DOWNLOADED)
+            if not is_whole:
+                raise Invalid("the body is longer than {most} MiB", "Export the topic.", most=MOST_DOWNLOADED >> 20)
+            headers = {
+                "Content-Disposition": f'attachment; filename="{message.offset_message_id}.bin"',
+                "Content-Length": str(len(body)),
+                "Cache-Control": "no-store",
+            }
+            response: Any = await request.respond(content_type=BODY_TYPE, headers=headers)
+            await response.send(body)
+            await response.eof()
+        finally:
+            self._downloads -= 1
 
     async def push(self, visit: Visit, form: Push) -> Outcome:
         """Makes one connected client consume the message now. Raises HeadraceError."""

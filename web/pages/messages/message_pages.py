@@ -1,15 +1,19 @@
 """MessagePages: the pages of messages."""
 
 import time
+from typing import Final
 
 from web.cluster.cluster import Cluster
-from web.pages.messages.message_page import MessagePage, Push, Resend
+from web.pages.messages.message_page import BODY_TYPE, MessagePage, Push, Resend
 from web.pages.messages.message_reads import MessageReads
 from web.pages.messages.message_search import SEARCH_ARGUMENTS, MessageSearch
-from web.routes import Change, Query, Route
+from web.routes import Access, Change, Query, Raw, Route
 from web.sampling.sampler import Sampler
 
 SECTION = "Message"
+_TOPIC: Final = {
+    "topic": "Its topic; required for a unique id in a system topic, or if there are more than 200 topics."
+}
 
 
 class MessagePages:
@@ -36,9 +40,15 @@ class MessagePages:
                 page.show,
                 "Show a message.",
                 section=SECTION,
-                arguments={
-                    "topic": "Its topic; required for a unique id in a system topic, or if there are more than 200 topics."
-                },
+                arguments=_TOPIC,
+            ),
+            Raw(
+                "/messages/<id:str>/body",
+                page.download,
+                Access.VIEWER,
+                summary="Download the body of a message.",
+                arguments=_TOPIC,
+                answers=(BODY_TYPE,),
             ),
             Change(
                 "/messages/<id:str>/push",
