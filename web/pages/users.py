@@ -1,5 +1,6 @@
 """Users, their sessions, and the audit log. For administrators, except one's own password."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,9 @@ from web.tables.table import Column, Kind, Table
 
 _MENU: Final = "Users"
 _MOST_ENTRIES: Final = 10_000  # limit: entries of the audit log that a page filters
+_MOST_SHOWN: Final = (
+    1_000  # limit: characters of a value before or after a change on a page; CSV, JSON Lines and the API have all
+)
 _ACCESS: Final = {access.name.lower(): access for access in Access if access is not Access.ANYONE}
 
 
@@ -96,8 +100,8 @@ _AUDIT_COLUMNS: Final[tuple[Column[AuditEntry], ...]] = (
     Column("subject", "Subject"),
     Column("outcome", "Outcome", is_word=True),
     Column("address", "Address"),
-    Column("before", "Before"),
-    Column("after", "After"),
+    Column("before", "Before", says=lambda row: _beginning(row.before)),
+    Column("after", "After", says=lambda row: _beginning(row.after)),
 )
 
 
@@ -311,3 +315,8 @@ def _access(role: str) -> Access:
     if role not in _ACCESS:
         raise Invalid("the role {role} is not one of {choices}", role=repr(role[:20]), choices=", ".join(_ACCESS))
     return _ACCESS[role]
+
+
+def _beginning(text: str) -> tuple[str, Mapping[str, Any]] | None:
+    """What a page shows of a long value; None: all of it."""
+    return ("{beginning} …", {"beginning": text[:_MOST_SHOWN]}) if len(text) > _MOST_SHOWN else None

@@ -118,6 +118,8 @@ class Writes:
     ) -> Outcome:
         """Asks every name server, whatever the others answer."""
         addresses = await self._reads.name_servers()
+        [routed] = await self._reads.cluster.map(lambda _: self._reads.routed_permissions(), [0])
+        before = None if isinstance(routed, Exception) else routed.get(broker.name)
         answers = dict(zip(addresses, await self._reads.cluster.map(ask, addresses), strict=True))
         failed = {address: str(answer) for address, answer in answers.items() if isinstance(answer, Exception)}
         counts = [answer[address] for address, answer in answers.items() if not isinstance(answer, Exception)]
@@ -134,5 +136,6 @@ class Writes:
             partial if failed else message,
             values if failed else {key: value for key, value in values.items() if key != "failed"},
             path_of("cluster", "writes", broker.name),
+            before={"permission": before},
             after={"topics": max(counts), "failed": failed},
         )
