@@ -58,7 +58,8 @@ class World:
                 waiting.append(path)
             elif answer.status == 200:
                 self.pages[shape] = path
-                waiting += map(html.unescape, re.findall(r'href="(/[^"]*)"', answer.text))
+                links = map(html.unescape, re.findall(r'href="(/[^"]*)"', answer.text))
+                waiting += [link.removeprefix(self.admin.base_path) for link in links]
 
 
 @contextmanager
