@@ -25,8 +25,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
 
-from compare import TOPIC, ask  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
+from loads import TOPIC  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
 from report import RESULTS, commit, geometric_mean, machine, row  # type: ignore[import-not-found]  # noqa: E402
+from servers import ask  # type: ignore[import-not-found]  # noqa: E402
 
 from support.appliance import Appliance  # noqa: E402  (tests/ is not a package)
 from support.console import PASSWORD, Browser, first_administrator, is_up  # noqa: E402

@@ -31,9 +31,10 @@ import jinja2
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
 
-from compare import TOPIC, anonymous_mib, cpu_seconds  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
-from full_memory import FullMemory  # type: ignore[import-not-found]  # noqa: E402
+from full_memory import FullMemory  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
+from loads import TOPIC  # type: ignore[import-not-found]  # noqa: E402
 from report import RESULTS, commit, machine, row  # type: ignore[import-not-found]  # noqa: E402
+from running import anonymous_mib, cpu_seconds  # type: ignore[import-not-found]  # noqa: E402
 
 from support.appliance import Appliance  # noqa: E402  (tests/ is not a package)
 from support.reference import SCRIPT  # noqa: E402

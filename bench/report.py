@@ -4,12 +4,13 @@ import math
 import platform
 import statistics
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
-from loads import FIGURES, SINGLE, Load  # type: ignore[import-not-found]  # bench/ is not a package
+from loads import FIGURES, MORE_IS_BETTER, SINGLE, Load  # type: ignore[import-not-found]  # bench/ is not a package
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "RESULTS.md"
@@ -25,7 +26,8 @@ class Figures:
     cpu_us: float = 0
     p50_us: float = 0
     p99_us: float = 0
-    errors: int = 0
+    accepted: float = 0
+    """The acknowledged part of the messages that were offered."""
     acknowledged: int = 0
     """Messages, of the warm-up too."""
     unanswered: int = 0
@@ -42,6 +44,10 @@ class Round:
     notes: list[str] = field(default_factory=list)
 
 
+Values = dict[str, list[float | None]]
+"""Of each server, one a round. None or 0: not measured."""
+
+
 class Report:
     """A Markdown section, `lines`, and the goals that were not reached, `missed`, a line each."""
 
@@ -50,85 +56,96 @@ class Report:
         self.missed: list[str] = []
         self._rounds = rounds
         self._is_comparison = len(rounds) > 1
+        count = max(map(len, rounds.values()))
+        columns = [*(TITLES[name] for name in rounds), *(["ratio"] if self._is_comparison else []), "goal"]
         self.lines = [
             f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}", "", *machine(),
-            f"Timed part of each load: {seconds:g} s.", "",
-            row(
-                "", *(f"{TITLES[name]} {n + 1}" for name in rounds for n in range(len(rounds[name]))),
-                *(["ratio", "of rounds", "goal"] if self._is_comparison else []),
-            ),
-            "|---|" + "---:|" * (sum(map(len, rounds.values())) + 3 * self._is_comparison),
+            f"Timed part of each load: {seconds:g} s. {count} {'round' if count == 1 else 'rounds'}.", "",
+            row("", *columns), "|---|" + "---:|" * len(columns),
         ]  # fmt: skip
-        for name, (words, shape, goal) in SINGLE.items():
-            values = {
-                server: [one.single[name] for one in done if name in one.single] for server, done in rounds.items()
-            }
-            if any(values.values()):
-                self._add_row(words, values, shape, goal, is_more_better=False)
+        for name, single in SINGLE.items():
+            values = self._values(lambda one, name=name: one.single.get(name))  # type: ignore[misc]
+            if any(map(any, values.values())):
+                self._add_row(single.words, single.words, values, single.shape, Goal(False, single.goal, single.own))
         for key, load in loads.items():
             self._add_load(key, load, loads)
         notes = sorted({note for done in rounds.values() for one in done for note in one.notes})
         self.lines += ["", *(f"- {note}" for note in notes)]
-        if self._is_comparison:
-            self.lines.append(
-                "Ratio: Headrace to Apache, median of the rounds, and the least and the largest. Rates: more is better; the rest: less is better."
-            )
-            self.lines += (
-                ["", *(f"- Goal missed: {one}" for one in self.missed)] if self.missed else ["All goals were reached."]
-            )
+        self.lines.append(
+            "Medians of the rounds, and in brackets the least and the largest. Ratio: Headrace to Apache, round by round."
+            " A goal in times is that of the ratio, any other one that of Headrace's own figure."
+        )
+        self.lines += ["", *(f"- Goal missed: {one}" for one in self.missed or ["none"])]
 
     def _add_load(self, key: str, load: Load, loads: dict[str, Load]) -> None:
-        for figure, (words, shape) in FIGURES.items():
-            title = f"**{load.title}**: {words}" if figure == "rate" else words
-            values = {
-                server: [float(getattr(one.cells[key], figure)) for one in done]
-                for server, done in self._rounds.items()
+        for number, figure in enumerate(load.figures):
+            words = load.words(figure)
+            title = words if number else f"**{load.title}**: {words}"
+            goal = Goal(figure in MORE_IS_BETTER, load.goals.get(figure), load.own.get(figure))
+            self._add_row(title, f"{load.title}: {words}", self._figures(key, figure), FIGURES[figure][1], goal)
+        if load.without not in loads:
+            return
+        for figure in load.parts or ("rate",):
+            words = f"{load.words(figure)}, as a part of: {loads[load.without].title}"
+            own, whole = self._figures(key, figure), self._figures(load.without, figure)
+            parts: Values = {
+                server: [a / b if a and b else None for a, b in zip(own[server], whole[server], strict=True)]
+                for server in self._rounds
             }
-            self._add_row(title, values, shape, load.goals.get(figure), is_more_better=figure == "rate", of=load.title)
-        if load.without in loads:
-            parts = {
-                server: [part_of(one.cells[key], one.cells[load.without]) for one in done]
-                for server, done in self._rounds.items()
-            }
-            self._add_row(f"part of the rate of: {loads[load.without].title}", parts, ".2f", None, is_more_better=True)
-            goal = load.goals.get("part")
-            if goal is not None and HEADRACE in parts and statistics.median(parts[HEADRACE]) < goal:
-                self.missed.append(
-                    f"{load.title}: {statistics.median(parts[HEADRACE]):.2f} of the rate without, goal {goal:.2f}"
-                )
+            goal = Goal(figure in MORE_IS_BETTER, own=load.parts.get(figure))
+            self._add_row(words, f"{load.title}: {words}", parts, ".2f", goal)
 
-    def _add_row(
-        self,
-        title: str,
-        values: dict[str, list[float]],
-        shape: str,
-        goal: float | None,
-        *,
-        is_more_better: bool,
-        of: str = "",
-    ) -> None:
-        cells = [format(value, shape) for each in values.values() for value in each]
+    def _values(self, value: Callable[[Round], float | None]) -> Values:
+        return {server: [value(one) for one in done] for server, done in self._rounds.items()}
+
+    def _figures(self, key: str, figure: str) -> Values:
+        return self._values(lambda one: float(getattr(one.cells[key], figure)) if key in one.cells else None)
+
+    def _add_row(self, title: str, full_title: str, values: Values, shape: str, goal: "Goal") -> None:
+        cells = [spread(each, shape) for each in values.values()]
         if self._is_comparison:
-            ratios = [
-                ours / theirs
-                for theirs, ours in zip(values[REFERENCE], values[HEADRACE], strict=True)
-                if theirs and ours
-            ]
-            if ratios:
-                ratio = statistics.median(ratios)
-                cells += [f"**{ratio:.2f}**", f"{min(ratios):.2f}-{max(ratios):.2f}"]
-            else:
-                cells += ["-", "-"]
-            cells.append("" if goal is None else f"{'>=' if is_more_better else '<='} {goal:.2g}")
-            if goal is not None and not (ratios and (ratio >= goal if is_more_better else ratio <= goal)):
-                what = f"{of}: {title}" if of and of not in title else title.replace("**", "")
-                self.missed.append(f"{what}: {f'{ratio:.2f} times' if ratios else 'not measured'}, goal {cells[-1]}")
-        self.lines.append(row(title, *cells))
+            ratios = [b / a if a and b else None for a, b in zip(values[REFERENCE], values[HEADRACE], strict=True)]
+            cells.append(spread(ratios, ".2f"))
+            if goal.is_missed(ratios, goal.ratio):
+                self.missed.append(f"{full_title}: {cells[-1]} times, goal {goal.words}")
+        if HEADRACE in values and goal.is_missed(values[HEADRACE], goal.own):
+            self.missed.append(f"{full_title}: {spread(values[HEADRACE], shape)}, goal {goal.words}")
+        self.lines.append(row(title, *cells, goal.words))
 
 
-def part_of(cell: Figures, whole: Figures) -> float:
-    """The rate as a part of another; 0 if that was not measured."""
-    return cell.rate / whole.rate if whole.rate else 0.0
+@dataclass(frozen=True)
+class Goal:
+    """What a row should reach."""
+
+    is_more_better: bool
+    ratio: float | None = None
+    """Of Headrace to Apache."""
+    own: float | None = None
+    """Of Headrace's own figure."""
+
+    @property
+    def words(self) -> str:
+        """How the table has it."""
+        sign = ">=" if self.is_more_better else "<="
+        ratio = [] if self.ratio is None else [f"{sign} {self.ratio:.2g} times"]
+        return ", ".join(ratio + ([] if self.own is None else [f"{sign} {self.own:g}"]))
+
+    def is_missed(self, values: list[float | None], goal: float | None) -> bool:
+        """Whether the median does not reach the goal, or there is none."""
+        if goal is None:
+            return False
+        found = [value for value in values if value]
+        middle = statistics.median(found) if found else None
+        return middle is None or (middle < goal if self.is_more_better else middle > goal)
+
+
+def spread(values: list[float | None], shape: str) -> str:
+    """The median, and the least and the largest value in brackets; `-` without values."""
+    found = [value for value in values if value]
+    if not found:
+        return "-"
+    middle = format(statistics.median(found), shape)
+    return middle if len(found) == 1 else f"{middle} ({min(found):{shape}}-{max(found):{shape}})"
 
 
 def geometric_mean(values: list[float]) -> float:
