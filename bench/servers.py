@@ -31,6 +31,7 @@ ACCOUNTS: Final = """accounts:
 """
 CREDENTIALS: Final = Credentials("bench-account", "bench-secret")
 DEADLINE_S: Final = 60
+DISPATCH_DEADLINE_S: Final = 180
 
 
 class Servers:
@@ -139,7 +140,7 @@ class Servers:
 
     def wait_dispatched(self) -> None:
         """Waits until all messages are in their queues."""
-        wait_until(lambda: self._dispatch_lag() == 0, DEADLINE_S, "all messages are in their queues")
+        wait_until(lambda: self._dispatch_lag() == 0, DISPATCH_DEADLINE_S, "all messages are in their queues")
 
     def _dispatch_lag(self) -> int:
         """Bytes of the first broker's log that are not in queues yet."""
