@@ -13,9 +13,9 @@ import pytest
 
 from support.console import Browser, Page
 from support.console_world import World, declared_routes
-from support.hostile_world import BASE, HOSTILE, HOSTILE_KEY, hostile_world
+from support.hostile_world import BASE, HOSTILE, HOSTILE_KEY, LETTERS, hostile_world
 from support.servers import wait_until
-from web.routes import Query, Route
+from web.routes import Query, Raw, Route
 
 pytestmark = pytest.mark.slow
 SHOWN = {
@@ -176,3 +176,14 @@ def is_table(value: Any) -> bool:
 def test_every_table_has_the_same_rows_in_every_format(world: World) -> None:
     for route, path in sorted(world.pages.items()):
         wait_until(lambda: are_equal(rows_of(world, path)), 60, f"the same rows in every format of {route}")  # noqa: B023
+
+
+def test_exports_of_messages_have_all_that_the_page_has(world: World, routes: list[Route]) -> None:
+    exports = [route.path for route in routes if isinstance(route, Raw) and route.path.endswith("/export")]
+    for route in exports:
+        page = world.pages[route.removesuffix("/export")]
+        [[shown, *_]] = rows_of(world, page).values()
+        lines = answered(world.admin, f"{page}/export?format=jsonl").body.splitlines()
+        cells = list(csv.reader(io.StringIO(answered(world.admin, f"{page}/export?format=csv").text, newline="")))
+        assert (len(lines), len(cells) - 1, shown) == (LETTERS,) * 3, route
+    assert exports

@@ -52,6 +52,12 @@ class Certificates:
         certificate, key, trust = (str(self.path(each)) for each in (f"{server}.pem", f"{server}.key", "ca.pem"))
         return TlsSettings(mode, Identity("tls.server.", certificate, key, "", trust), client_auth)
 
+    def server(self, certificate: str = "server") -> ssl.SSLContext:
+        """A server that asks for no certificate."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.path(f"{certificate}.pem"), self.path(f"{certificate}.key"))
+        return context
+
     def client(self, certificate: str = "", *, trust: str = "ca") -> ssl.SSLContext:
         """A client that verifies servers, and presents a certificate if one is named."""
         context = ssl.create_default_context(cafile=str(self.path(f"{trust}.pem")))

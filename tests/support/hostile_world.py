@@ -39,6 +39,7 @@ HOSTILE: Final = "'\"><svg onload=alert(1)>"
 HOSTILE_KEY: Final = HOSTILE.replace(" ", "/")
 """The same for browsers; spaces separate keys."""
 BASE: Final = "/headrace"
+LETTERS: Final = 3
 ACL: Final = f"""globalWhiteRemoteAddresses: [127.0.0.1]
 accounts:
 - accessKey: operations
@@ -163,8 +164,9 @@ def _fill(world: World, client: PlainClient) -> None:
     traced = client.send("RMQ_SYS_TRACE_TOPIC", record.text.encode(), 0, "KEYS\x01ID1 k1\x02")
     assert traced.code == 0, traced.remark
     back = {"offset": offsets[0], "group": HOSTILE, "delayLevel": -1, "originMsgId": HOSTILE, "originTopic": "Orders"}
-    answer = client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
-    assert answer.code == 0, answer.remark
+    for _ in range(LETTERS):
+        answer = client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+        assert answer.code == 0, answer.remark
     position = {"consumerGroup": HOSTILE, "topic": "Orders", "queueId": 0, "commitOffset": 0}
     assert client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, position).code == 0
     for path, form in (
@@ -177,7 +179,7 @@ def _fill(world: World, client: PlainClient) -> None:
         page = admin.send(path, form)
         assert page.status == 303, (path, page.cause)
     letters = f"/dead-letters/{quote(HOSTILE, safe='')}"
-    wait_until(lambda: admin.read(letters)["count"] == 1, WAIT_S, "the dead letter")
+    wait_until(lambda: admin.read(letters)["count"] == LETTERS, WAIT_S, "the dead letters")
     form = {"range": admin.read(letters)["ranges"][0], "to": "group", "rate": "50"}
     sent = admin.send(f"{letters}/resend-all", form)
     assert sent.status == 303, sent.cause

@@ -1,7 +1,6 @@
 """Alerts by mail, with a mail server that keeps what it is sent."""
 
 import logging
-import ssl
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -32,12 +31,6 @@ def trust(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.path("ca.pem")))
 
 
-def context(certificates: Certificates, server: str = "server") -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.load_cert_chain(certificates.path(f"{server}.pem"), certificates.path(f"{server}.key"))
-    return made
-
-
 def channel(server: SmtpServer, security: str, **more: Any) -> Mail:
     return Mail("mail", "127.0.0.1", "headrace@a.test", TWO, server.port, security, **more)
 
@@ -50,7 +43,7 @@ def refusal(text: str) -> AbstractContextManager[object]:
     ("security", "login"), [("none", {}), ("starttls", {}), ("starttls", LOGIN), ("tls", {}), ("tls", LOGIN)]
 )
 def test_alerts_are_mailed(certificates: Certificates, security: str, login: dict[str, str]) -> None:
-    with SmtpServer(security, context(certificates)) as server:
+    with SmtpServer(security, certificates.server()) as server:
         mail = channel(server, security, **login)
         assert mail.problem() is None
         mail.send([LATE, ENDED])
@@ -67,7 +60,10 @@ def test_alerts_are_mailed(certificates: Certificates, security: str, login: dic
 def test_mail_is_not_sent_to_a_server_whose_certificate_is_refused(
     certificates: Certificates, security: str, certificate: str
 ) -> None:
-    with SmtpServer(security, context(certificates, certificate)) as server, refusal("certificate verify failed"):
+    with (
+        SmtpServer(security, certificates.server(certificate)) as server,
+        refusal("certificate verify failed"),
+    ):
         channel(server, security, **LOGIN).send([LATE])
     assert server.mails == []
 
@@ -79,7 +75,7 @@ def test_mail_is_not_sent_without_the_encryption_that_is_configured() -> None:
 
 
 def test_mail_with_a_wrong_password_is_not_delivered(certificates: Certificates) -> None:
-    with SmtpServer("tls", context(certificates)) as server, refusal("535"):
+    with SmtpServer("tls", certificates.server()) as server, refusal("535"):
         channel(server, "tls", user="console", password="another").send([LATE])
     assert server.mails == []
 
