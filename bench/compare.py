@@ -305,9 +305,15 @@ def check_stored(servers: Servers, topics: list[str], ran: list[Figures], measur
     """Notes it if the topics' queues do not hold each acknowledged message once."""
     acknowledged = sum(one.acknowledged for one in ran) + first_messages
     unanswered = sum(one.unanswered for one in ran)
+    stored = 0
+
+    def are_stored() -> bool:
+        nonlocal stored
+        stored = servers.stored(topics)
+        return bool(stored >= acknowledged)
+
     with contextlib.suppress(AssertionError):
-        wait_until(lambda: servers.stored(topics) >= acknowledged, 10, "all messages are in their queues")
-    stored = servers.stored(topics)
+        wait_until(are_stored, 10, "all messages are in their queues")
     if not acknowledged <= stored <= acknowledged + unanswered:
         measured.notes.append(
             f"{TITLES[servers.name]}, {servers.setup.name}: {stored:,} messages are stored, {acknowledged:,} were acknowledged"

@@ -148,7 +148,7 @@ LOADS = {
         figures=("rate", "cpu_us"), goals={"cpu_us": 1 / 4},
     ),
     "tls": Load(
-        "send 1 KiB over TLS, 8 connections x 32 in flight", "send", PIPELINED | {"tls": "on"}, 5, "pipelined",
+        "send 1 KiB over TLS, 8 connections x 32 in flight", "send", PIPELINED | {"tls": "on"}, 3, "pipelined",
         parts={"rate": 0.5},
     ),
     "tls-pull": Load(
@@ -185,7 +185,7 @@ LOADS = {
         setup=SYNC_FLUSH, goals={"rate": 4},
     ),
     "signed": Load(
-        "signed send 1 KiB, 8 connections x 32 in flight", "send", PIPELINED | {"account": ACCOUNT}, 5, "pipelined",
+        "signed send 1 KiB, 8 connections x 32 in flight", "send", PIPELINED | {"account": ACCOUNT}, 4, "pipelined",
         setup=ACCESS_CONTROL, parts={"rate": 0.7},
     ),
     "signed-pull": Load(
@@ -197,7 +197,7 @@ LOADS = {
         setup=LARGE_PULLS, own={"cpu_us": 0.3},
     ),
     "many-queues": Load(
-        "50,000 queues (500 topics x 100), send 1 KiB, 8 connections x 32 in flight", "send", PIPELINED, 5, "pipelined",
+        "50,000 queues (500 topics x 100), send 1 KiB, 8 connections x 32 in flight", "send", PIPELINED, 3, "pipelined",
         setup=MANY_QUEUES, parts={"rate": 0.95},
     ),
     "three-masters": Load(
@@ -211,7 +211,7 @@ LOADS = {
         "SYNC_MASTER with a slave, send 1 KiB, 8 connections x 32 in flight", "send", PIPELINED, 3, "async-master",
         setup=SYNC_MASTER, parts={"rate": 0.9},
     ),
-    "overload-50": overload(0.5, 2),
+    "overload-50": overload(0.5, 1),
     "overload-100": overload(1, 1),
     "overload-150": overload(1.5, 1),
     "overload-200": overload(2, 1, "overload-100", {"p99_us": 2}),

@@ -63,7 +63,7 @@ def figures(said: list[dict[str, Any]], load: Load) -> Figures:
         cpu / rate if rate else 0,
         statistics.median(one["p50_us"] for one in said),
         max(one["p99_us"] for one in said),
-        rate / float(load.arguments["rate"]) if load.share else 0,
+        min(1, rate / float(load.arguments["rate"])) if load.share else 0,
         sum(one["acknowledged"] for one in said) if is_send else 0,
         sum(one["unanswered"] for one in said) if is_send else 0,
         note,
