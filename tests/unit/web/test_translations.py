@@ -38,7 +38,9 @@ def texts_of_pages() -> Iterator[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 given = TEXTS.get(node.func.id, lambda _: [])(node)
-                named = [word.value for word in node.keywords if word.arg in {"empty", "help", "menu", "none", "summary"}]
+                named = [
+                    word.value for word in node.keywords if word.arg in {"empty", "help", "menu", "none", "summary"}
+                ]
                 yield from (
                     one.value
                     for one in (*given, *named)
