@@ -139,7 +139,9 @@ class SearchPages:
         try:
             async with asyncio.timeout(_KEYS_TIMEOUT_S):
                 return [_message(await self._messages.by_id(text))]
-        except NotFound:
+        except NotFound as error:
+            if "searched" in error.values:  # not in all topics
+                problems.append(Problem(error.cause_key, error.values))
             return []
         except (QueryFailed, HeadraceError) as error:
             problems.append(Problem("messages: {error}", {"error": error}))

@@ -123,6 +123,8 @@ def test_search_of_a_key_is_bounded_and_says_so() -> None:
     view = search(answers, "k1")
     assert len(answers.searched) == 200
     assert (view.data["key_topics"], view.data["all_topics"], view.problems) == (200, 2_000, [])
+    [problem] = search(answers, ID).problems
+    assert str(problem).startswith("200 of 2000 topics were searched, and none has a message with the id")
 
 
 def test_topic_that_cannot_be_searched_is_a_problem() -> None:
