@@ -10,8 +10,9 @@ from web.accounts.database import unsynced
 
 STARTED: Final = "started"
 """The outcome of a change that is in progress, or during which the console was killed."""
-LONGEST_DETAIL: Final = 4_096
-_KEPT: Final = 100_000  # limit: entries, some 50 MB at most; the oldest are dropped
+LONGEST_DETAIL: Final = 65_536  # limit: bytes; what a reset of 1,000 queues needs
+_KEPT: Final = 100_000  # limit: entries, some 50 MB at most besides details; the oldest are dropped
+_DETAILS_KEPT: Final = 32 << 20  # limit: bytes of `before` and `after` of all entries; the page reads those of 10,000 entries
 _REFUSED_KEPT: Final = 10_000  # limit: of refusals, which anybody can cause
 _TRIM_EVERY: Final = 100
 
@@ -82,6 +83,11 @@ class AuditLog:
                     " (SELECT id FROM audit WHERE is_refused = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
                     (refused, refused, kept),
                 )
+            self._database.execute(
+                "DELETE FROM audit WHERE id <= (SELECT max(id) FROM (SELECT id, sum(length(before) + length(after))"
+                " OVER (ORDER BY id DESC) AS size FROM audit WHERE is_refused = 0) WHERE size > ?) AND is_refused = 0",
+                (_DETAILS_KEPT,),
+            )
         return entry
 
     def finish(self, entry: int, outcome: str = "done", before: Any = None, after: Any = None) -> None:
@@ -101,5 +107,9 @@ class AuditLog:
 
 
 def _json(value: Any) -> str:
-    """The value as JSON, cut to a length that a page can show."""
-    return "" if value is None else msgspec.json.encode(value).decode()[:LONGEST_DETAIL]
+    """The value as JSON; of a value that is too long its beginning, as a text."""
+    text = "" if value is None else msgspec.json.encode(value).decode()
+    if len(text) <= LONGEST_DETAIL:
+        return text
+    # Quotes and backslashes in it need two characters each.
+    return msgspec.json.encode({"length": len(text), "beginning": text[: LONGEST_DETAIL // 2 - 100]}).decode()
