@@ -12,7 +12,8 @@ STARTED: Final = "started"
 """The outcome of a change that is in progress, or during which the console was killed."""
 LONGEST_DETAIL: Final = 65_536  # limit: bytes; what a reset of 1,000 queues needs
 _KEPT: Final = 100_000  # limit: entries, some 50 MB at most besides details; the oldest are dropped
-_DETAILS_KEPT: Final = 32 << 20  # limit: bytes of `before` and `after` of all entries; the page reads those of 10,000 entries
+# limit: bytes of `before` and `after` of all entries; the page reads those of 10,000 entries
+_DETAILS_KEPT: Final = 32 << 20
 _REFUSED_KEPT: Final = 10_000  # limit: of refusals, which anybody can cause
 _TRIM_EVERY: Final = 100
 
