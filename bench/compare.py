@@ -58,12 +58,21 @@ from report import HEADRACE, RESULTS, ROOT, TITLES, Figures, Report, Round  # ty
 from running import READS, anonymous_mib, run, with_generator  # type: ignore[import-not-found]
 from servers import FirstMessage, Servers  # type: ignore[import-not-found]
 
+from headrace.errors import HeadraceError
 from support.appliance import HEADRACE as HEADRACE_COMMAND
 from support.java import JavaError
 from support.servers import free_ports, wait_until
 
 RESTART: Final = "restart"
-FAILURES: Final = (AssertionError, JavaError, KeyError, OSError, RuntimeError, subprocess.SubprocessError)
+FAILURES: Final = (
+    AssertionError,
+    HeadraceError,
+    JavaError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    subprocess.SubprocessError,
+)
 """Of a server that does not start, or of a load."""
 
 Done = Callable[[str], None]
@@ -224,7 +233,7 @@ def measure_setup(
                 continue
             memory.fill()
             if load.mode in READS and not any(one.acknowledged for one in ran):
-                ran.append(with_generator(servers, FILLING, 2, work))
+                ran.append(with_generator(servers, as_account_of(load, FILLING), 2, work))
             if load.mode == "end-to-end":
                 topics.append(END_TO_END_TOPIC)
             measured.cells[key] = figures = run(servers, offered(load, measured), seconds, work)
@@ -238,6 +247,7 @@ def measure_setup(
         if setup.topics > 1:
             servers.wait_dispatched()
             measured.single[CATCH_UP] = time.monotonic() - ended
+        servers.wait_replicated()
         check_stored(servers, topics, ran, measured, first_messages=int(first is not None))
     if setup.topics > 1:
         first = FirstMessage(ports)
@@ -294,6 +304,12 @@ def offered(load: Load, measured: Round) -> Load:
         return load
     rate = round(load.share * measured.cells["pipelined"].rate)
     return replace(load, arguments=load.arguments | {"rate": rate})
+
+
+def as_account_of(load: Load, other: Load) -> Load:
+    """The other load, signed if the load is."""
+    signed = {name: value for name, value in load.arguments.items() if name == "account"}
+    return replace(other, arguments=other.arguments | signed)
 
 
 def with_keys(load: Load, keys: int) -> Load:

@@ -142,6 +142,16 @@ class Servers:
         """Waits until all messages are in their queues."""
         wait_until(lambda: self._dispatch_lag() == 0, DISPATCH_DEADLINE_S, "all messages are in their queues")
 
+    def wait_replicated(self) -> None:
+        """Waits until a slave in the appliance has all messages: stopped earlier, its log may end within a record."""
+        appliance = self._parts[0]
+        if self.setup.has_slave and isinstance(appliance, SeveralBrokers):
+            wait_until(
+                lambda: appliance.wrote("slave") == appliance.wrote("broker-0"),
+                DEADLINE_S,
+                "the slave has all messages",
+            )
+
     def _dispatch_lag(self) -> int:
         """Bytes of the first broker's log that are not in queues yet."""
         code, body = ask(self.port, 28, {}, b"")
