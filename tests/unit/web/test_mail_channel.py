@@ -2,12 +2,14 @@
 
 import logging
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from appliance.certificates import Authority
 from support.certificates import Certificates
+from support.console import RunningConsole
 from support.smtp_server import SmtpServer
 from web.alerts.channels import Mail, NotDelivered
 from web.alerts.evaluator import AlertEvent
@@ -89,3 +91,17 @@ def test_recipients_whom_the_server_refuses_are_logged(caplog: pytest.LogCapture
         channel(server, "none").send([LATE])
     assert server.mails == []
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+@pytest.mark.slow
+def test_channel_of_the_console_sends_a_mail_when_it_is_tested(certificates: Certificates, tmp_path: Path) -> None:
+    with SmtpServer("starttls", certificates.server()) as server, RunningConsole(tmp_path) as console:
+        admin = console.administrator()
+        form = {"name": "mail", "host": "127.0.0.1", "port": str(server.port), "security": "starttls", **LOGIN}
+        people = {"sender": "headrace@a.test", "recipients": ", ".join(TWO)}
+        assert admin.send("/alerts/mails", {**form, **people}, "/alerts").status == 303
+        tested = admin.send("/alerts/channels/mail/test", {}, "/alerts")
+        assert tested.status == 303, tested.cause
+        assert LOGIN["password"] not in admin.get("/alerts/channels/mail").text + admin.get("/audit").text
+    [sent] = server.mails
+    assert (sent.sender, sent.recipients, sent.login) == ("headrace@a.test", TWO, tuple(LOGIN.values()))
