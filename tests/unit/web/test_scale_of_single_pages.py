@@ -19,7 +19,6 @@ from web.application import ConsoleSettings, make_console
 from web.config import ConsoleConfig
 from web.errors import NotFound
 from web.pages.messages.message_reads import MOST_SEARCHED
-from web.pages.messages.message_reads import MOST_SEARCHED
 from web.routes import Access, Query, Visit
 
 pytestmark = pytest.mark.slow
