@@ -114,7 +114,7 @@ def test_broker_that_refuses_messages_is_on_the_dashboard(browser: Browser, serv
         assert "brokerPermission=4" in mqadmin(client, "getBrokerConfig", "-b", server.broker).replace(" ", "")
         [found] = read(browser, "/")["stopped"]
         assert 0 < found.pop("disk_used_percent") < 100
-        assert found == {"broker": name, "state": "refused by the broker", "page": page}
+        assert found == {"broker": name, "state": "stopped on the broker", "page": page}
     finally:
         mqadmin(client, "updateBrokerConfig", "-b", server.broker, "-k", "brokerPermission", "-v", "6")
     wait_until(lambda: read(browser, "/")["stopped"] == [], 60, "the permission given by mqadmin")

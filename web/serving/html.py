@@ -25,7 +25,7 @@ _BEFORE_BREAK: Final = re.compile(r"(?<=[^\s/,;&])[/,;&]+(?=[^\s/,;&])|[^\s/,;&]
 """What stands before a place where a long text may be broken: separators within a word, or 32 characters without one."""
 _BAD: Final = frozenset({
     "disconnected", "failed", "firing", "has more than its master", "no master", "not readable", "stalled",
-    "refused by the broker", "refused: a ConsumeQueue cannot be written", "refused: an IndexFile cannot be created",
+    "stopped on the broker", "refused: a ConsumeQueue cannot be written", "refused: an IndexFile cannot be created",
     "refused: the CommitLog cannot be written", "refused: the disk is full", "stopped in the routes",
 })  # fmt: skip
 _UNUSUAL: Final = frozenset({"offline", "waiting"})

@@ -127,7 +127,7 @@ def test_name_server_that_does_not_answer_has_its_problem_in_its_row() -> None:
 
 @pytest.mark.parametrize(
     ("routed", "own", "state"),
-    [(6, "6", "allowed"), (4, "6", "stopped in the routes"), (6, "4", "refused by the broker")],
+    [(6, "6", "allowed"), (4, "6", "stopped in the routes"), (6, "4", "stopped on the broker")],
 )
 def test_list_shows_whether_a_broker_gets_messages(routed: int, own: str, state: str) -> None:
     answers = Answers()

@@ -88,8 +88,8 @@ class Brokers:
         (6, "6", None),
         (6, "2", None),
         (4, "6", "stopped in the routes"),
-        (4, "4", "refused by the broker"),
-        (6, "0", "refused by the broker"),
+        (4, "4", "stopped on the broker"),
+        (6, "0", "stopped on the broker"),
     ],
 )
 def test_brokers_whose_writes_are_stopped_need_attention(routed: int, own: str, state: str | None) -> None:

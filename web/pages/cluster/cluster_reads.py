@@ -97,7 +97,7 @@ def writes_of(routed: int | None, own: int | None, refusal: str | None) -> str |
     if refusal is not None:
         return refusal
     if own is not None and not own & WRITE:
-        return "refused by the broker"
+        return "stopped on the broker"
     if routed is None:
         return None
     return "allowed" if routed & WRITE else "stopped in the routes"

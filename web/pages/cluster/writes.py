@@ -1,7 +1,8 @@
 """Writes to a broker: stopped before it is taken away, and allowed again.
 
 There are two ways, which can be used together. `routes`: name servers remove the broker from what producers get; nothing fails. `broker`: the
-broker itself refuses messages (brokerPermission=4), at once, until it is changed back.
+broker registers its topics without write permission (brokerPermission=4), until it is changed back. As in RocketMQ, producers stop when they fetch
+the routes; until then the broker refuses messages to ordered topics only.
 """
 
 from collections.abc import Awaitable, Callable
@@ -62,7 +63,7 @@ class Writes:
         """Raises NotFound, HeadraceError, QueryFailed if no name server took it."""
         broker = await self._reads.master(visit.path["broker"])
         if form.way == "broker":
-            refuses = "The broker {broker} refuses messages."
+            refuses = "Writes to {broker} are stopped on the broker; producers stop sending to it within 30 seconds."
             return replace(await self._set_permission(broker, lambda now: now & ~WRITE, refuses), is_warning=True)
         admin = self._reads.cluster.admin
         outcome = await self._in_routes(
