@@ -61,25 +61,26 @@ class SmtpServer:
         say("220 mail.test ESMTP")
         while True:
             line = (await reader.readuntil(b"\r\n")).decode().strip()
-            match line.split(maxsplit=2):
+            verb, *rest = line.split(maxsplit=2)
+            match [verb.lower(), *rest]:  # smtplib of Python 3.13 writes other words in small letters
                 case ["ehlo", _]:
                     offers_tls = self._security == "starttls" and not is_encrypted
                     say("250-mail.test", "250-STARTTLS" if offers_tls else "250-8BITMIME", "250 AUTH PLAIN")
-                case ["STARTTLS"]:
+                case ["starttls"]:
                     assert self._context is not None
                     say("220 go ahead")
                     await writer.drain()
                     await writer.start_tls(self._context)
                     is_encrypted = True
-                case ["AUTH", "PLAIN", secret]:
+                case ["auth", "PLAIN", secret]:
                     _, user, password = base64.b64decode(secret).decode().split("\0")
                     login = (user, password) if password == self.PASSWORD else None
                     say("535 wrong password" if login is None else "235 logged in")
                 case ["mail", argument, *_]:
-                    sender, recipients = argument.removeprefix("FROM:").strip("<>"), []
+                    sender, recipients = argument.partition(":")[2].strip("<>"), []
                     say("250 OK")
                 case ["rcpt", argument, *_]:
-                    address = argument.removeprefix("TO:").strip("<>")
+                    address = argument.partition(":")[2].strip("<>")
                     recipients += [] if address in self._refused else [address]
                     say("550 no such mailbox" if address in self._refused else "250 OK")
                 case ["data"]:
@@ -88,7 +89,7 @@ class SmtpServer:
                     message = message_from_bytes(content[:-5], EmailMessage, policy=policy.default)
                     self.mails.append(Mail(sender, tuple(recipients), message, is_encrypted, login))
                     say("250 OK")
-                case ["QUIT"] | ["quit"]:
+                case ["quit"]:
                     say("221 goodbye")
                     await writer.drain()
                     return
