@@ -140,7 +140,7 @@ class Servers:
 
     def wait_dispatched(self) -> None:
         """Waits until all messages are in their queues."""
-        wait_until(lambda: self._dispatch_lag() == 0, DISPATCH_DEADLINE_S, "all messages are in their queues")
+        wait_until(self._is_dispatched, DISPATCH_DEADLINE_S, "all messages are in their queues")
 
     def wait_replicated(self) -> None:
         """Waits until a slave in the appliance has all messages: stopped earlier, its log may end within a record."""
@@ -152,11 +152,10 @@ class Servers:
                 "the slave has all messages",
             )
 
-    def _dispatch_lag(self) -> int:
-        """Bytes of the first broker's log that are not in queues yet."""
+    def _is_dispatched(self) -> bool:
+        """Whether all messages of the first broker are in their queues. Apache's broker has no figures in its first second."""
         code, body = ask(self.port, 28, {}, b"")
-        assert code == 0, body
-        return int(json.loads(body)["table"]["dispatchBehindBytes"])
+        return code == 0 and int(json.loads(body)["table"]["dispatchBehindBytes"]) == 0
 
     def stop(self) -> None:
         """Stops them cleanly, the name server last."""
