@@ -32,6 +32,7 @@ from web.history.recorder import Recorder
 from web.metrics.metrics_routes import MetricsRoutes
 from web.pages.acl.acl_pages import AclPages
 from web.pages.alerts.alert_pages import AlertPages
+from web.pages.alerts.alert_rows import firing_rows
 from web.pages.api import ApiPages
 from web.pages.chart_page import ChartPages
 from web.pages.cluster.cluster_pages import ClusterPages
@@ -137,7 +138,9 @@ def make_console(settings: ConsoleSettings) -> Console:
         *HealthRoutes(sampler, own, settings.cluster.name_server_list).routes(),
         *MetricsRoutes(sampler, settings.folder / "metrics-token").routes(),
         *HistoryRoutes(history).routes(),
-        *OverviewPages(cluster, own, sampler, Disks(cluster, history.read, time.time), alerts.firing).routes(),
+        *OverviewPages(
+            cluster, own, sampler, Disks(cluster, history.read, time.time), lambda: firing_rows(alerts)
+        ).routes(),
         *ChartPages(history.read, time.time).routes(),
         *ClusterPages(cluster, settings.own_servers, log_ends).routes(),
         *AclPages(cluster).routes(),

@@ -16,7 +16,7 @@ from headrace.errors import HeadraceError
 from web.alerts.alert_book import AlertBook
 from web.alerts.channels import LOG, Channel, NotDelivered, log_event
 from web.alerts.evaluator import AlertEvent, Evaluator
-from web.alerts.observations import Observations
+from web.alerts.observations import Observations, Observed
 from web.alerts.rules import Rule, problem_of
 from web.cluster.runtime_figures import REFUSES
 from web.errors import Invalid, NotFound
@@ -49,6 +49,8 @@ class AlertService:
         self._evaluator = Evaluator(firing)
         self._firing = {(event.rule, event.subject): event for event in firing}
         """Apart from the book, which cannot be written while the console's own disk is full."""
+        self._observed: Observed = {}
+        """Of the latest sample."""
         self._rules, self._channels = book.rules(), book.channels()
         self._next: tuple[Sample, Mapping[str, float]] | None = None
         self._has_next = asyncio.Event()
@@ -77,6 +79,10 @@ class AlertService:
     def firing(self) -> list[AlertEvent]:
         """The alerts that have begun and not ended."""
         return [self._firing[key] for key in sorted(self._firing)]
+
+    def present_value(self, event: AlertEvent) -> float | None:
+        """The value of an alert that fires, as of the latest sample; None if unknown."""
+        return None if event.what is None else self._observed.get(event.what, {}).get(event.subject)
 
     async def events(self, rule: str | None = None) -> list[AlertEvent]:
         """What began and ended, of all rules or of one, newest first."""
@@ -156,9 +162,9 @@ class AlertService:
         if sample.time_s >= self._disk_due_s:
             self._disk_due_s = sample.time_s + DISK_EVERY_S
             self._disk_days = await self._forecast(sample)
-        observed = self._observations.observe(sample, values, self._disk_days)
+        self._observed = self._observations.observe(sample, values, self._disk_days)
         rules = self._rules
-        events = self._evaluator.step(sample.time_s, rules, observed)
+        events = self._evaluator.step(sample.time_s, rules, self._observed)
         if not events:
             return
         for event in events:

@@ -9,11 +9,10 @@ import msgspec
 from headrace import __version__
 from headrace.model import names
 from headrace.protocol.bodies import ClusterInfo
-from web.alerts.evaluator import AlertEvent
 from web.cluster.cluster import Cluster
 from web.cluster.protection import is_system_group
 from web.cluster.runtime_figures import RuntimeFigures
-from web.pages.alerts.alert_rows import FIRING_COLUMNS, FiringRow, firing_row
+from web.pages.alerts.alert_rows import FIRING_COLUMNS, FiringRow
 from web.pages.charts import (
     DURATION,
     NUMBER,
@@ -169,7 +168,7 @@ class OverviewPages:
         own: OwnAppliance,
         sampler: Sampler,
         disks: Disks,
-        firing: Callable[[], Sequence[AlertEvent]],
+        firing: Callable[[], Sequence[FiringRow]],
     ) -> None:
         """`firing`: the alerts that fire now."""
         self._cluster = cluster
@@ -216,9 +215,8 @@ class OverviewPages:
         (waiting, disks), data["stopped"] = await asyncio.gather(self._sampled(problems), self._stopped(brokers))
         data["weekend"] = weekend_answer(disks.rows)
         tables.append(disks)
-        alerts = [firing_row(event) for event in self._firing()]
         empty = "No alert is firing."
-        tables.append(Table("alerts", FiringRow, alerts, FIRING_COLUMNS, sort="-since", empty=empty))
+        tables.append(Table("alerts", FiringRow, self._firing(), FIRING_COLUMNS, sort="-since", empty=empty))
         tables.append(waiting)
         if self._own.exists:
             known, problem = await self._own.read()

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import hashlib
-import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from web.paths import path_of
+from web.tables.durations import format_duration
 from web.tables.table import SIZES, Kind
 
 _FOLDER: Final = Path(__file__).resolve().parents[1]
@@ -103,23 +103,6 @@ def format_bytes(value: float) -> str:
             break
         amount /= _UNIT
     return f"{value:,.0f} B" if unit == "B" else f"{amount:,.1f} {unit}"
-
-
-def format_duration(milliseconds: float) -> str:
-    """The two largest units, the second only if it is not zero: 3 d 4 h, 12 min, 340 ms. charts.js has the same rule."""
-    if not milliseconds:
-        return "0 s"
-    if not math.isfinite(milliseconds):
-        return str(milliseconds)
-    if abs(milliseconds) < 1_000:
-        return f"{milliseconds:.1f}".removesuffix(".0") + " ms"
-    seconds = int(abs(milliseconds)) // 1_000
-    sign = "-" if milliseconds < 0 else ""
-    days, hours, minutes = seconds // 86_400, seconds // 3_600 % 24, seconds // 60 % 60
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds % 60, "s")]
-    while len(parts) > 1 and not parts[0][0]:
-        parts.pop(0)
-    return sign + " ".join(f"{amount} {unit}" for place, (amount, unit) in enumerate(parts[:2]) if amount or not place)
 
 
 def breakable(text: str) -> Markup:

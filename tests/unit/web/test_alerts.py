@@ -139,6 +139,16 @@ def test_full_disk_fires_an_alert_at_once() -> None:
     assert [(event.rule, event.subject, event.firing) for event in fired] == [("broker refuses messages", "a", True)]
 
 
+def test_broker_on_which_an_operator_stopped_writes_refuses_messages() -> None:
+    brokers = (
+        BrokerSample("C", "a", 0, "h:1", permission=4),
+        BrokerSample("C", "b", 0, "h:2", permission=6),
+        BrokerSample("C", "c", 0, "h:3", permission=None),
+    )
+    observed = Observations().observe(Sample(NOW, brokers), {}, {})
+    assert observed[What.WRITES_REFUSED] == {"a": 1.0, "b": 0.0, "c": 0.0}
+
+
 def test_alert_that_cannot_be_recorded_is_shown_as_firing(tmp_path: Path) -> None:
     book = AlertBook(tmp_path / "alerts.db")
     service = service_on(book)
@@ -388,6 +398,20 @@ def test_late_group_is_recorded_and_reported_once(
         asyncio.run(main())
     assert caplog.text.count("alert firing rule='late' subject='billing'") == 1
     assert caplog.text.count("alert resolved") == 1
+
+
+def test_present_value_of_an_alert_is_that_of_the_latest_sample(book: AlertBook) -> None:
+    async def main() -> None:
+        service = service_on(book)
+        service.change_rules([Rule("late", What.LAG_MESSAGES, 100)])
+        await service.evaluate(Sample(NOW), {"group.lag/billing": 340.0})
+        await service.evaluate(Sample(NOW + 10), {"group.lag/billing": 400.0})
+        [event] = service.firing()
+        assert (event.value, service.present_value(event)) == (340.0, 400.0)
+        await service.evaluate(Sample(NOW + 20), {})
+        assert service.present_value(event) is None
+
+    asyncio.run(main())
 
 
 def test_channel_that_never_accepts_is_given_up(book: AlertBook, hook: Hook, caplog: pytest.LogCaptureFixture) -> None:

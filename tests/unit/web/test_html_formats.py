@@ -2,7 +2,8 @@
 
 import pytest
 
-from web.serving.html import breakable, format_bytes, format_duration, format_share, format_whole, tone
+from web.serving.html import breakable, format_bytes, format_share, format_whole, tone
+from web.tables.durations import format_duration
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from web.pages.alerts.alert_rows import (
     channel_path,
     channel_rows,
     event_row,
-    firing_row,
+    firing_rows,
     measure,
     public,
     rule_row,
@@ -151,7 +151,7 @@ class AlertPages:
             Table(
                 "firing",
                 FiringRow,
-                [firing_row(event) for event in self._alerts.firing()],
+                firing_rows(self._alerts),
                 FIRING_COLUMNS,
                 sort="-since",
                 empty="No alert is firing.",

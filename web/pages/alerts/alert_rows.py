@@ -5,10 +5,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from web.alerts.alert_service import AlertService
 from web.alerts.channels import LOG, Channel, Webhook
 from web.alerts.evaluator import AlertEvent
 from web.alerts.rules import Rule, What
 from web.paths import path_of
+from web.tables.durations import format_duration
 from web.tables.table import Column, Kind
 
 
@@ -18,7 +20,10 @@ class FiringRow(msgspec.Struct, frozen=True):
     rule: str
     subject: str
     since: int
-    value: float
+    value: float | None
+    """As of the latest sample; None if unknown."""
+    fired_value: float
+    """When it began."""
     what: str
     """What the rule watches; empty: unknown."""
     threshold: float | None
@@ -77,7 +82,6 @@ WHAT_WORDS: Final = {
 
 _MEASURES: Final = {
     What.LAG_MESSAGES: "{n} messages",
-    What.LAG_TIME: "{n} s",
     What.DEAD_LETTERS: "{n} dead letters",
     What.DISK_DAYS: "{n} days",
     What.ROLE_RESTARTS: "{n} restarts",
@@ -98,6 +102,8 @@ def measure(what: str, value: float | None) -> tuple[str, dict[str, Any]] | None
         return None
     if what == What.BROKER_DOWN.value:
         return "does not answer" if value else "answers", {}
+    if what == What.LAG_TIME.value:
+        return "{n}", {"n": format_duration(value * 1000)}
     if what == What.WRITES_REFUSED.value:
         return "refuses messages" if value else "accepts messages", {}
     number = f"{round(value, 1):,.15g}"
@@ -115,7 +121,8 @@ FIRING_COLUMNS: Final[tuple[Column[FiringRow], ...]] = (
     Column("rule", "Rule", link=lambda row: _rule_path(row.rule)),
     Column("subject", "Subject", link=lambda row: subject_path(row.what, row.subject)),
     Column("since", "Since", Kind.TIME),
-    Column("value", "Value", Kind.RATE, says=lambda row: measure(row.what, row.value)),
+    Column("value", "Value now", Kind.RATE, says=lambda row: measure(row.what, row.value)),
+    Column("fired_value", "Value when it fired", Kind.RATE, says=lambda row: measure(row.what, row.fired_value)),
     Column("threshold", "Threshold", Kind.RATE, says=lambda row: measure(row.what, row.threshold)),
 )
 EVENT_COLUMNS: Final[tuple[Column[EventRow], ...]] = (
@@ -146,10 +153,14 @@ CHANNEL_COLUMNS: Final[tuple[Column[ChannelRow], ...]] = (
 )
 
 
-def firing_row(event: AlertEvent) -> FiringRow:
-    """The row of an alert that fires."""
-    what, threshold = _watched(event)
-    return FiringRow(event.rule, event.subject, int(event.time_s * 1000), event.value, what, threshold, event.text)
+def firing_rows(alerts: AlertService) -> list[FiringRow]:
+    """The rows of the alerts that fire."""
+    rows = []
+    for event in alerts.firing():
+        what, threshold = _watched(event)
+        since, value = int(event.time_s * 1000), alerts.present_value(event)
+        rows.append(FiringRow(event.rule, event.subject, since, value, event.value, what, threshold, event.text))
+    return rows
 
 
 def event_row(event: AlertEvent) -> EventRow:
