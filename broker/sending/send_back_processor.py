@@ -76,6 +76,11 @@ class SendBackProcessor:
             return response_to(command, ResponseCode.NO_PERMISSION, (
                 f"the broker {self._config.broker_name} is not writable (brokerPermission); enable write permission: brokerPermission=6"
             ))  # fmt: skip
+        if "/" in header.group or "\0" in header.group:
+            # Its retry topic could have no ConsumeQueue: the copy would be stored and never delivered.
+            return response_to(command, ResponseCode.SYSTEM_ERROR, (
+                f"messages of the group {header.group!r} cannot be retried: the name of its retry topic would contain a slash; rename the group"
+            ))  # fmt: skip
         if group.retry_queue_count <= 0:
             # compat: a group without retry queues has no retries, and the response is success.
             return response_to(command, ResponseCode.SUCCESS)

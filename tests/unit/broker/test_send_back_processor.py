@@ -119,6 +119,17 @@ def test_unit_mode_is_marked_on_the_retry_topic(broker: SmallBroker, client: Pee
     assert topic.sys_flag == 2
 
 
+@pytest.mark.parametrize("group", ["a/b", "../c", "d\0e"])
+def test_group_whose_retries_could_not_be_delivered_is_refused(
+    broker: SmallBroker, client: Peer, sent: int, group: str
+) -> None:
+    count = len(broker.records())
+    answer = back(client, sent, group=group)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "cannot be retried" in str(answer.remark)
+    assert len(broker.records()) == count
+
+
 def test_invalid_send_back_is_refused(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(broker={"auto_create_subscription_group": False})
     broker.topic()
