@@ -240,12 +240,12 @@ class Admin(SyncClient[AsyncAdmin]):
         """Returns all producers connected to the broker at an address, by group."""
         return self._run(self._client.producers(broker))
 
-    def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
-        """Returns the broker's and the group's offset for each queue that a group consumes, of one topic or all.
+    def consume_stats(self, group: str, topic: str | None = None, *, broker: str | None = None) -> ConsumeStats:
+        """Returns the broker's and the group's offset for each queue that a group consumes, of one topic or all, at one broker (an address) or all.
 
-        Raises RouteNotFound if the group has never consumed (and no topic is given), BrokerError, RemotingError.
+        Raises RouteNotFound if no member has ever connected (and neither topic nor broker is given), BrokerError, RemotingError.
         """
-        return self._run(self._client.consume_stats(group, topic))
+        return self._run(self._client.consume_stats(group, topic, broker=broker))
 
     def consumer_progress(self, group: str, topic: str | None = None) -> GroupProgress:
         """Returns how far a group is behind in each queue, and the member that reads it. Raises as `consume_stats`."""

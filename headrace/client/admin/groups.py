@@ -120,14 +120,15 @@ class GroupAdmin(AdminCalls):
 
     # -- progress ---------------------------------------------------------------------------------------------------------
 
-    async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
-        """Returns the broker's and the group's offset for each queue that a group consumes, of one topic or all.
+    async def consume_stats(self, group: str, topic: str | None = None, *, broker: str | None = None) -> ConsumeStats:
+        """Returns the broker's and the group's offset for each queue that a group consumes, of one topic or all, at one broker (an address) or all.
 
-        Raises RouteNotFound if the group has never consumed (and no topic is given), BrokerError, RemotingError.
+        Raises RouteNotFound if no member has ever connected (and neither topic nor broker is given), BrokerError, RemotingError.
         """
         whole = ConsumeStats()
         header = GetConsumeStatsRequestHeader(self._wrap(group), self._wrap(topic) if topic else None)
-        for address in (await self._brokers_of(topic or names.retry_topic(group))).values():
+        addresses = [broker] if broker else (await self._brokers_of(topic or names.retry_topic(group))).values()
+        for address in addresses:
             part = await self._body(ConsumeStats, address, header, LONG_TIMEOUT_MS)
             whole.offset_table.update({self._unwrap_queue(queue): one for queue, one in part.offset_table.items()})
             whole.consume_tps += part.consume_tps

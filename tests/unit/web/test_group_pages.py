@@ -13,10 +13,17 @@ from headrace.client.settings import ClientConfig
 from headrace.model.consumption import ConsumeType, MessageModel
 from headrace.model.message_queue import MessageQueue
 from headrace.model.subscription import SubscriptionData
-from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
+from headrace.protocol.bodies import (
+    ClusterInfo,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    TopicStatsTable,
+)
 from headrace.protocol.bodies.connections import Connection
 from headrace.protocol.bodies.consumer_state import ConsumeStatus, ProcessQueueInfo
-from headrace.protocol.bodies.stats import OffsetWrapper, QueueTimeSpan
+from headrace.protocol.bodies.route import BrokerData
+from headrace.protocol.bodies.stats import OffsetWrapper, QueueTimeSpan, TopicOffset
 from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
 from web.errors import NotFound, QueryFailed
@@ -35,6 +42,7 @@ class Answers:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.failure: Exception | None = None
+        self.retries: dict[str, TopicStatsTable] = {}
         self.configs: dict[str, dict[str, SubscriptionGroupConfig] | Exception] = {
             "n:1": {
                 "billing": SubscriptionGroupConfig("billing"),
@@ -75,15 +83,24 @@ class Answers:
             raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, "not online")
         return self.connection
 
-    async def consume_stats(self, group: str) -> ConsumeStats:
+    async def cluster_info(self) -> ClusterInfo:
+        names = {f"broker-{letter}": address for letter, address in zip("abc", self.configs, strict=False)}
+        return ClusterInfo({name: BrokerData(name, "C", {0: address}) for name, address in names.items()})
+
+    async def consume_stats(self, group: str, *, broker: str) -> ConsumeStats:
         if self.failure is not None:
             raise self.failure
-        if group != "billing":
-            raise RouteNotFound("no route", group)
-        return self.stats
+        return self.stats if (group, broker) == ("billing", "n:1") else ConsumeStats()
+
+    async def topics(self) -> list[str]:
+        return ["Orders", *self.retries]
+
+    async def topic_stats(self, topic: str) -> TopicStatsTable:
+        return self.retries[topic]
 
     async def consume_time_span(self, topic: str, _group: str) -> list[QueueTimeSpan]:
-        assert topic == "Orders"
+        if topic != "Orders":
+            return []
         # The first queue's is of a moment before, when a message waited.
         return [QueueTimeSpan(ORDERS[0], delay_time=4_000), QueueTimeSpan(ORDERS[1], delay_time=90_000)]
 
@@ -250,6 +267,30 @@ def test_group_has_lag_and_owner_of_each_queue() -> None:
     (member,) = rows(view, "members")
     assert (member.client, member.queues, member.started, member.problem) == ("one", 1, 77, "")
     assert view.data["summary"]["delay"] == 90_000
+
+
+def test_progress_of_a_group_without_a_retry_topic_is_read_at_every_broker() -> None:
+    answers = Answers()
+    answers.configs = {"n:0": {}} | answers.configs
+    assert {(row.topic, row.lag) for row in rows(shown(answers), "queues")} == {("Orders", 7), ("Orders", 0)}
+    (row,) = listed(answers)[1]
+    assert (row.lag, row.topics) == (7, ["Orders"])
+
+
+def test_messages_of_the_retry_topic_are_counted_before_the_group_has_an_offset_there() -> None:
+    answers = Answers()
+    retries = [MessageQueue("%RETRY%billing", "broker-a", at) for at in range(2)]
+    answers.retries = {
+        "%RETRY%billing": TopicStatsTable({retries[0]: TopicOffset(2, 5), retries[1]: TopicOffset(0, 0)})
+    }
+    view = shown(answers)
+    assert view.data["summary"]["lag"] == 10
+    (row,) = (row for row in rows(view, "queues") if row.topic == "%RETRY%billing")
+    assert (row.lag, row.consumer_offset, row.broker_offset) == (3, 2, 5)
+    assert [row.lag for row in listed(answers)[1]] == [10]
+
+    answers.stats.offset_table[retries[0]] = OffsetWrapper(5, 4)
+    assert shown(answers).data["summary"]["lag"] == 8
 
 
 def test_queue_without_a_reader_is_found() -> None:

@@ -9,8 +9,9 @@ import pytest
 from headrace import OffsetChange
 from headrace.client.settings import ClientConfig
 from headrace.model.message_queue import MessageQueue
-from headrace.protocol.bodies import ConsumerConnection, ConsumeStats, OffsetWrapper
+from headrace.protocol.bodies import ClusterInfo, ConsumerConnection, ConsumeStats, OffsetWrapper
 from headrace.protocol.bodies.connections import Connection
+from headrace.protocol.bodies.route import BrokerData
 from web.cluster.cluster import Cluster
 from web.errors import Invalid
 from web.pages.groups.group_reads import GroupReads
@@ -35,7 +36,11 @@ class Answers:
     async def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         self.offsets[group, queue] = offset
 
-    async def consume_stats(self, _group: str) -> ConsumeStats:
+    async def cluster_info(self) -> ClusterInfo:
+        return ClusterInfo({"broker-a": BrokerData("broker-a", "C", {0: "n:1"})})
+
+    async def consume_stats(self, _group: str, *, broker: str) -> ConsumeStats:
+        assert broker == "n:1"
         retries = MessageQueue("%RETRY%billing", "broker-a", 0)
         return ConsumeStats({queue: OffsetWrapper() for queue in (retries, *self.consumed)})
 

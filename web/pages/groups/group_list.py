@@ -123,7 +123,7 @@ class GroupList:
         ]
 
     async def _enriched(self, row: GroupRow) -> GroupRow:
-        """A row with its members and its lag, in two requests for each broker. Raises HeadraceError."""
+        """A row with its members and its lag. Raises HeadraceError."""
         connection = await self._reads.members(row.group)
         stats = await self._reads.progress(row.group)
         lag = sum(max(0, one.broker_offset - one.consumer_offset) for one in stats.offset_table.values())

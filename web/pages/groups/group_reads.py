@@ -5,8 +5,10 @@ from collections.abc import Awaitable
 from typing import Final
 
 from headrace import Admin, BrokerError, RouteNotFound, SubscriptionGroupConfig
+from headrace.model import names
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
+from headrace.protocol.bodies.stats import OffsetWrapper
 from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
 from web.errors import NotFound, QueryFailed
@@ -64,8 +66,42 @@ class GroupReads:
         return [group] if count == 0 else []
 
     async def progress(self, group: str) -> ConsumeStats:
-        """The offsets of all queues that the group consumes; without queues if it has never consumed."""
-        return await self.cluster.read(("progress", group), lambda admin: _progress(admin.consume_stats(group)))
+        """The offsets of all queues that the group consumes, and of those of its retry topic that have messages for it.
+
+        Every broker is asked: the retry topic, by which clients find them, does not exist before a member has connected.
+        """
+        info = await self.cluster.read(("cluster info",), lambda admin: admin.cluster_info())
+        addresses = [
+            data.master_address or next(iter(data.broker_addrs.values()))
+            for data in info.broker_addr_table.values()
+            if data.broker_addrs
+        ]
+        whole = ConsumeStats()
+        for part in await asyncio.gather(*(self._progress_at(group, address) for address in addresses)):
+            whole.offset_table.update(part.offset_table)
+            whole.consume_tps += part.consume_tps
+        retry_topic = names.retry_topic(group)
+        with_offsets = {queue.broker_name for queue in whole.offset_table if queue.topic == retry_topic}
+        if not with_offsets.issuperset(info.broker_addr_table):
+            for queue, one in (await self._new_retries(retry_topic)).items():
+                whole.offset_table.setdefault(queue, one)
+        return whole
+
+    async def _progress_at(self, group: str, address: str) -> ConsumeStats:
+        return await self.cluster.read(
+            ("progress", group, address), lambda admin: admin.consume_stats(group, broker=address)
+        )
+
+    async def _new_retries(self, topic: str) -> dict[MessageQueue, OffsetWrapper]:
+        """The queues of a retry topic that have messages, as if none was consumed: brokers do not report queues without an offset."""
+        if topic not in await self.cluster.read(("topics",), lambda admin: admin.topics()):
+            return {}
+        stats = await self.cluster.read(("topic stats", topic), lambda admin: admin.topic_stats(topic))
+        return {
+            queue: OffsetWrapper(one.max_offset, one.min_offset)
+            for queue, one in stats.offset_table.items()
+            if one.max_offset > one.min_offset
+        }
 
     async def delays(self, group: str, topic: str) -> dict[MessageQueue, int]:
         """For each queue of a topic, how long ago the group's next message was stored, ms; 0 if there is none."""
@@ -108,10 +144,3 @@ async def _members(asked: Awaitable[ConsumerConnection]) -> ConsumerConnection:
         if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
             raise
         return ConsumerConnection()
-
-
-async def _progress(asked: Awaitable[ConsumeStats]) -> ConsumeStats:
-    try:
-        return await asked
-    except RouteNotFound:
-        return ConsumeStats()
