@@ -8,17 +8,23 @@ oldest message has the age `A`, and the retention time `R`:
     afterwards      what was written at w   it stays at w * R
 
 Used space grows with the log, plus a share for queues and index. Other programs on the disk are assumed to stay as they are.
+
+If used space has risen steeply in the last minutes, whatever the cause, the forecast continues this rise instead (`steep_rise`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 INDEX_SHARE: Final = 1.05
 """Bytes on disk for each byte of the log, with ConsumeQueues and IndexFiles."""
 
-_LEAST_S: Final = 600.0
+_LEAST_S: Final = 3_600.0
 """Of history, before a rate is computed from it."""
+_LEAST_RISE_S: Final = 120.0
+"""Of history, before a rise of used space is computed from it."""
+_STEEP_S: Final = 6 * 3_600.0
+"""A rise is steep if the disk is full before, should it go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,15 @@ class DiskForecast:
     """
 
     points: tuple[tuple[float, float], ...]
+    history_s: float = 0.0
+    """On how much history it rests."""
+    is_steep: bool = False
+    """Whether it continues a steep rise of the last minutes."""
+
+    def raised_to(self, share: float) -> "DiskForecast":
+        """The forecast if so much is used now: a forecast that began below is raised by the difference."""
+        missing = share - self.points[0][1]
+        return self if missing <= 0 else replace(self, points=tuple((at, use + missing) for at, use in self.points))
 
     def reaches(self, ratio: float) -> float | None:
         """In how many seconds the used share reaches `ratio`; 0 if it has, None if it never does."""
@@ -91,6 +106,18 @@ def forecast(facts: DiskFacts) -> DiskForecast | None:
     return DiskForecast(tuple(points))
 
 
+def steep_rise(times: Sequence[int], shares: Sequence[float | None], retention_s: float) -> DiskForecast | None:
+    """The forecast that continues the rise of used space at these times; None if it is not steep, or if messages expire before the disk is full."""
+    known = [(at, share) for at, share in zip(times, shares, strict=True) if share is not None]
+    if not known or known[-1][0] - known[0][0] < _LEAST_RISE_S:
+        return None
+    (begin_s, before), (end_s, used) = known[0], known[-1]
+    rate = (used - before) / (end_s - begin_s)
+    if rate <= 0 or used >= 1 or (1 - used) / rate > min(_STEEP_S, retention_s):
+        return None
+    return DiskForecast(((0.0, used), ((1 - used) / rate, 1.0)), float(end_s - begin_s), is_steep=True)
+
+
 def write_rate(times: Sequence[int], ends: Sequence[float | None]) -> float | None:
     """Bytes per second from the ends of the log at these times; None if the history is too short."""
     known = _known(times, ends)
@@ -101,8 +128,13 @@ def write_rate(times: Sequence[int], ends: Sequence[float | None]) -> float | No
 
 def missing_s(times: Sequence[int], ends: Sequence[float | None]) -> float:
     """How many more seconds of history `write_rate` needs."""
+    return max(_LEAST_S - history_s(times, ends), 0.0)
+
+
+def history_s(times: Sequence[int], ends: Sequence[float | None]) -> float:
+    """How long the history of the present log is."""
     known = _known(times, ends)
-    return max(_LEAST_S - (known[-1][0] - known[0][0]), 0.0) if known else _LEAST_S
+    return float(known[-1][0] - known[0][0]) if known else 0.0
 
 
 def _known(times: Sequence[int], ends: Sequence[float | None]) -> list[tuple[int, float]]:

@@ -1,15 +1,17 @@
 """DiskOutlook: the forecast of each broker, from the latest sample, its configuration and the history."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from web.history.disk_forecast import DiskFacts, DiskForecast, forecast, missing_s, write_rate
+from web.history.disk_forecast import DiskFacts, DiskForecast, forecast, history_s, missing_s, steep_rise, write_rate
 from web.history.history_file import Chart
 from web.sampling.sample import BrokerSample, disk_sizes
 
 DAY_S: Final = 86_400
 WEEK_S: Final = 7 * DAY_S
+RISE_S: Final = 600
+"""In which a steep rise is looked for."""
 
 ReadChart = Callable[[list[str], float, float, float], Chart]
 
@@ -24,21 +26,27 @@ class TooEarly:
 def disk_outlook(
     broker: BrokerSample, config: Mapping[str, str], read: ReadChart, now_s: float
 ) -> DiskForecast | TooEarly | None:
-    """The broker's forecast; None if something else than the history is missing. The rate of writes is the higher of the last day's and week's."""
+    """The broker's forecast; None if something else than the history is missing.
+
+    The rate of writes is the higher of the last day's and week's. A steep rise of used space in the last minutes counts instead.
+    """
     sizes = disk_sizes(broker.runtime)
     first, end = broker.number("commitLogMinOffset"), broker.number("commitLogMaxOffset")
     hours = config.get("fileReservedTime", "")
     if sizes is None or first is None or end is None or not hours.isdecimal() or len(hours) > 6:
         return None
-    name = f"broker.log/{broker.key}"
-    rates, needs_s = [], []
-    for span_s in (DAY_S, WEEK_S):
-        chart = read([name], now_s - span_s, now_s, now_s)
-        rates.append(write_rate(chart.times, chart.series[name]))
-        needs_s.append(missing_s(chart.times, chart.series[name]))
-    known = [rate for rate in rates if rate is not None]
-    if not known:
-        return TooEarly(min(needs_s))
+    retention_s = int(hours) * 3600.0
+    disk = f"broker.disk/{broker.key}"
+    recent = read([disk], now_s - RISE_S, now_s, now_s)
+    steep = steep_rise(recent.times, recent.series[disk], retention_s)
+    if steep is not None:
+        return steep
+    log = f"broker.log/{broker.key}"
+    charts = [read([log], now_s - span_s, now_s, now_s) for span_s in (DAY_S, WEEK_S)]
+    histories = [(chart.times, chart.series[log]) for chart in charts]
+    rates = [rate for rate in (write_rate(*history) for history in histories) if rate is not None]
+    if not rates:
+        return TooEarly(min(missing_s(*history) for history in histories))
     earliest_ms = broker.number("earliestMessageTimeStamp") or 0
     age_s = max(now_s - earliest_ms / 1000, 0.0) if earliest_ms > 0 else 0.0
     total, free = sizes
@@ -46,4 +54,5 @@ def disk_outlook(
     if ratio is not None and 0 <= ratio < 1:
         # The ratio that the broker compares with its limits leaves out what the file system reserves: the size follows from it.
         total = round(free / (1 - ratio))
-    return forecast(DiskFacts(total, free, round(end - max(first, 0)), age_s, int(hours) * 3600.0, max(known)))
+    found = forecast(DiskFacts(total, free, round(end - max(first, 0)), age_s, retention_s, max(rates)))
+    return None if found is None else replace(found, history_s=max(history_s(*history) for history in histories))

@@ -23,6 +23,7 @@ _FRESH_S: Final = 60.0
 YES, NO, UNKNOWN, FULL = "yes", "no", "unknown", "full"
 _EARLY_NOTE: Final = "The forecast needs {minutes} more min of history."
 _UNKNOWN_NOTE: Final = "The broker does not report what the forecast needs."
+_STEEP_NOTE: Final = "Use has risen steeply: the forecast continues the rise of the last minutes."
 _FULL_NOTE: Final = "The disk is full: the broker refuses all messages now."
 
 
@@ -47,6 +48,8 @@ class DiskRow(msgspec.Struct, frozen=True):
     """Of the broker."""
     needs_minutes: int | None = None
     """How many more minutes of history the forecast needs; None: it does not wait for history."""
+    history: int | None = None
+    """On how much history the forecast rests, ms; None: there is no forecast."""
 
 
 DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
@@ -66,6 +69,7 @@ DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
     Column("used_percent", "Disk used (%)", Kind.RATE, help="Usage of the file system that holds the CommitLog."),
     Column("free", "Free", Kind.BYTES),
     Column("peak_percent", "Forecast peak (%)", Kind.RATE, help="Messages expire after fileReservedTime."),
+    Column("history", "History", Kind.DURATION, help="On how much history the forecast rests."),
     Column(
         "note",
         "Note",
@@ -110,10 +114,14 @@ def disk_row(broker: BrokerSample, outlook: DiskForecast | TooEarly | Exception 
     ratio, sizes = broker.number("commitLogDiskRatio"), disk_sizes(broker.runtime)
     used = None if ratio is None else ratio * 100
     free = None if sizes is None else sizes[1]
+    history = None
+    if isinstance(outlook, DiskForecast):
+        outlook = outlook if ratio is None else outlook.raised_to(ratio)
+        history = int(outlook.history_s * 1000)
     if RuntimeFigures(broker.runtime).refusal == DISK_FULL:
-        peak = outlook.peak * 100 if isinstance(outlook, DiskForecast) else None
+        now_ms, peak = int(now_s * 1000), outlook.peak * 100 if isinstance(outlook, DiskForecast) else None
         return DiskRow(
-            broker.key, used, free, NO, int(now_s * 1000), peak, _FULL_NOTE, is_full=True, address=broker.address
+            broker.key, used, free, NO, now_ms, peak, _FULL_NOTE, is_full=True, address=broker.address, history=history
         )
     if not isinstance(outlook, DiskForecast):
         minutes = math.ceil(outlook.needs_s / 60) if isinstance(outlook, TooEarly) else None
@@ -122,9 +130,11 @@ def disk_row(broker: BrokerSample, outlook: DiskForecast | TooEarly | Exception 
             note = _EARLY_NOTE.format(minutes=minutes)
         return DiskRow(broker.key, used, free, UNKNOWN, None, None, note, address=broker.address, needs_minutes=minutes)
     reached_s = outlook.reaches(REFUSES)
-    lasts = outlook.lasts(weekend_end(now_s) - now_s, REFUSES)
+    lasts = YES if outlook.lasts(weekend_end(now_s) - now_s, REFUSES) else NO
     refuses_at = 0 if reached_s is None else int((now_s + reached_s) * 1000)
-    return DiskRow(broker.key, used, free, YES if lasts else NO, refuses_at, outlook.peak * 100, address=broker.address)
+    note = _STEEP_NOTE if outlook.is_steep else ""
+    peak = outlook.peak * 100
+    return DiskRow(broker.key, used, free, lasts, refuses_at, peak, note, address=broker.address, history=history)
 
 
 def weekend_answer(rows: Sequence[DiskRow]) -> Mapping[str, Any]:
@@ -135,10 +145,12 @@ def weekend_answer(rows: Sequence[DiskRow]) -> Mapping[str, Any]:
     short = [row for row in rows if row.lasts_weekend == NO]
     if short:
         first = min(short, key=lambda row: row.refuses_at or 0)
-        return {"answer": NO, "broker": first.broker, "refuses_at": first.refuses_at}
+        return {"answer": NO, "broker": first.broker, "refuses_at": first.refuses_at, "history": first.history}
     is_known = bool(rows) and all(row.lasts_weekend == YES for row in rows)
     waits = [row.needs_minutes for row in rows if row.needs_minutes is not None]
-    answer = {"answer": YES if is_known else UNKNOWN, "broker": "", "refuses_at": 0}
+    answer: dict[str, Any] = {"answer": YES if is_known else UNKNOWN, "broker": "", "refuses_at": 0}
+    if is_known:
+        answer["history"] = min(row.history or 0 for row in rows)
     return answer | ({"needs_minutes": max(waits)} if waits else {})
 
 

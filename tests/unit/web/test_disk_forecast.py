@@ -2,7 +2,7 @@
 
 import pytest
 
-from web.history.disk_forecast import INDEX_SHARE, DiskFacts, forecast, missing_s, write_rate
+from web.history.disk_forecast import INDEX_SHARE, DiskFacts, DiskForecast, forecast, missing_s, steep_rise, write_rate
 from web.history.disk_outlook import TooEarly, disk_outlook
 from web.history.history_file import Chart
 from web.sampling.sample import BrokerSample
@@ -83,25 +83,63 @@ def test_extreme_facts_are_no_error(changes: dict[str, float]) -> None:
 @pytest.mark.parametrize(
     ("ends", "rate"),
     [
-        ([0, 600, 1200, 1800], 1.0),
-        ([0, None, None, 1800], 1.0),
-        ([None, None, None, 1800], None),
-        ([9000, 0, 600, 1200], 1.0),
-        ([0, 600, 1200, 100], None),
+        ([0, 1200, 2400, 3600], 1.0),
+        ([0, None, None, 3600], 1.0),
+        ([None, None, None, 3600], None),
+        ([9000, 0, 1200, 2400, 3600], 1.0),
+        ([0, 1200, 2400, 100], None),
         ([], None),
     ],
 )
 def test_rate_of_writes_ignores_gaps_and_starts_anew_with_a_new_log(
     ends: list[float | None], rate: float | None
 ) -> None:
-    assert write_rate(range(0, 600 * len(ends), 600), ends) == rate
-    assert (missing_s(range(0, 600 * len(ends), 600), ends) > 0) == (rate is None)
+    assert write_rate(range(0, 1200 * len(ends), 1200), ends) == rate
+    assert (missing_s(range(0, 1200 * len(ends), 1200), ends) > 0) == (rate is None)
 
 
 def test_history_that_is_missing_is_counted_from_when_the_log_was_replaced() -> None:
-    assert missing_s([], []) == 600.0
-    assert missing_s([0, 60, 120, 180], [5.0, 6.0, 1.0, None]) == 600.0
-    assert missing_s([0, 60, 120, 180], [5.0, 1.0, 2.0, 3.0]) == 480.0
+    assert missing_s([], []) == 3600.0
+    assert missing_s([0, 60, 120, 180], [5.0, 6.0, 1.0, None]) == 3600.0
+    assert missing_s([0, 60, 120, 180], [5.0, 1.0, 2.0, 3.0]) == 3480.0
+
+
+def test_steep_rise_goes_on_until_the_disk_is_full() -> None:
+    times = range(0, 250, 10)
+    found = steep_rise(times, [0.27 + 0.22 * at / 240 for at in times], 72 * 3600.0)
+    assert found is not None
+    assert found.is_steep
+    assert found.history_s == 240.0
+    assert found.at(0) == pytest.approx(0.49)
+    assert found.reaches(0.9) == pytest.approx(0.41 / 0.22 * 240)
+
+
+@pytest.mark.parametrize(
+    ("times", "shares"),
+    [
+        ([], []),
+        ([0, 60], [0.2, 0.4]),  # too short
+        ([0, 600], [0.4, 0.4]),
+        ([0, 600], [0.4, 0.3]),
+        ([0, 600], [0.4, 0.41]),  # full after ten hours
+        ([0, 300, 600], [None, 0.2, None]),
+        ([0, 600], [0.9, 1.0]),
+    ],
+)
+def test_other_curves_are_not_steep(times: list[int], shares: list[float | None]) -> None:
+    assert steep_rise(times, shares, 72 * 3600.0) is None
+
+
+def test_rise_is_not_steep_if_messages_expire_before_the_disk_is_full() -> None:
+    assert steep_rise([0, 600], [0.4, 0.45], 7200.0) is not None
+    assert steep_rise([0, 600], [0.4, 0.45], 3600.0) is None
+
+
+def test_forecast_begins_with_what_is_used_now() -> None:
+    found = DiskForecast(((0.0, 0.4), (100.0, 0.48)), 3600.0)
+    raised = found.raised_to(0.49)
+    assert (raised.at(0), raised.peak) == pytest.approx((0.49, 0.57))
+    assert found.raised_to(0.3) is found
 
 
 def test_outlook_begins_with_the_ratio_that_the_broker_reports() -> None:
@@ -110,10 +148,13 @@ def test_outlook_begins_with_the_ratio_that_the_broker_reports() -> None:
         "commitLogMaxOffset": "1000", "earliestMessageTimeStamp": "1000000",
     }  # fmt: skip
     broker = BrokerSample("C", "broker-a", 0, "h:1", runtime=runtime)
-    found = disk_outlook(
-        broker, {"fileReservedTime": "48"}, lambda names, *_: Chart(600, [0, 6000], {names[0]: [0, 1000]}), 2000.0
-    )
-    assert found is not None
+
+    def read(names: list[str], *_: float) -> Chart:
+        return Chart(600, [0, 6000], {names[0]: [0.3, 0.3] if "disk" in names[0] else [0, 1000]})
+
+    found = disk_outlook(broker, {"fileReservedTime": "48"}, read, 2000.0)
+    assert isinstance(found, DiskForecast)
+    assert found.history_s == 6000.0
     assert found.at(0) == pytest.approx(0.3, abs=0.001)
 
 
@@ -128,12 +169,30 @@ def test_outlook_uses_the_higher_rate_of_day_and_week() -> None:
 
     def read(names: list[str], begin_s: float, end_s: float, now_s: float) -> Chart:
         rate = 10.0 if now_s - begin_s > 2 * DAY else 20.0
-        return Chart(600, [0, 600, 1200], {names[0]: [0.0, 600 * rate, 1200 * rate]})
+        if "disk" in names[0]:
+            return Chart(10, [], {names[0]: []})
+        return Chart(600, [0, 2400, 4800], {names[0]: [0.0, 2400 * rate, 4800 * rate]})
 
     found = disk_outlook(broker, {"fileReservedTime": "48"}, read, 1000.0 + DAY)
-    assert found is not None
+    assert isinstance(found, DiskForecast)
     assert found.at(DAY) == pytest.approx(0.4 + 20.0 * DAY * INDEX_SHARE / (100 * GIB))
     assert disk_outlook(broker, {}, read, 1000.0 + DAY) is None
     assert disk_outlook(
         broker, {"fileReservedTime": "48"}, lambda names, *_: Chart(600, [], {names[0]: []}), 2000.0
-    ) == TooEarly(600.0)
+    ) == TooEarly(3600.0)
+
+
+def test_outlook_continues_a_steep_rise_with_little_history() -> None:
+    runtime = {
+        "commitLogDirCapacity": "Total : 100.0 GiB, Free : 51.0 GiB.", "commitLogDiskRatio": "0.49", "commitLogMinOffset": "0",
+        "commitLogMaxOffset": "1000", "earliestMessageTimeStamp": "1000000",
+    }  # fmt: skip
+    broker = BrokerSample("C", "broker-a", 0, "h:1", runtime=runtime)
+
+    def read(names: list[str], *_: float) -> Chart:
+        return Chart(10, [0, 240], {names[0]: [0.27, 0.49] if "disk" in names[0] else [0.0, 0.0]})
+
+    found = disk_outlook(broker, {"fileReservedTime": "48"}, read, 2000.0)
+    assert isinstance(found, DiskForecast)
+    assert found.is_steep
+    assert not found.lasts(3600.0, 0.9)

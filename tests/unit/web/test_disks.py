@@ -50,7 +50,9 @@ def table_rows(answers: Answers, rate: float, pages: int = 1) -> list[DiskRow]:
     """The rows of the table, for a log that grows by so many bytes a second."""
 
     def read(names: list[str], _begin_s: float, _end_s: float, _now_s: float) -> Chart:
-        return Chart(600, [0, 600, 1200], {names[0]: [0.0, 600 * rate, 1200 * rate]})
+        if "disk" in names[0]:
+            return Chart(10, [], {names[0]: []})
+        return Chart(600, [0, 1800, 3600], {names[0]: [0.0, 1800 * rate, 3600 * rate]})
 
     async def main() -> list[DiskRow]:
         cluster = Cluster(ClientConfig("127.0.0.1:1"))
@@ -79,7 +81,8 @@ def test_disk_with_few_writes_lasts_the_weekend() -> None:
         40.0,
         60 * GIB,
     )
-    assert weekend_answer([row])["answer"] == "yes"
+    assert row.history == 3_600_000
+    assert weekend_answer([row]) == {"answer": "yes", "broker": "", "refuses_at": 0, "history": 3_600_000}
 
 
 def test_disk_with_many_writes_is_full_at_a_time_before_monday() -> None:
@@ -88,7 +91,26 @@ def test_disk_with_many_writes_is_full_at_a_time_before_monday() -> None:
     assert row.refuses_at is not None
     assert FRIDAY < row.refuses_at / 1000 < weekend_end(FRIDAY)
     later = DiskRow("broker-b", 1.0, 1, "no", row.refuses_at + 1, 100.0)
-    assert weekend_answer([later, row]) == {"answer": "no", "broker": "broker-a", "refuses_at": row.refuses_at}
+    assert weekend_answer([later, row]) == {
+        "answer": "no",
+        "broker": "broker-a",
+        "refuses_at": row.refuses_at,
+        "history": row.history,
+    }
+
+
+def test_forecast_is_not_below_the_present_use() -> None:
+    used = BrokerSample("C", "broker-a", 0, "h:1", runtime=RUNTIME | {"commitLogDiskRatio": "0.49"})
+    row = disk_row(used, DiskForecast(((0.0, 0.4), (1.0, 0.48)), 3600.0), FRIDAY)
+    assert row.used_percent == pytest.approx(49.0)
+    assert row.peak_percent == pytest.approx(57.0)
+
+
+def test_steep_rise_is_noted() -> None:
+    row = disk_row(BROKER, DiskForecast(((0.0, 0.4), (600.0, 1.0)), 240.0, is_steep=True), FRIDAY)
+    assert (row.lasts_weekend, row.history) == ("no", 240_000)
+    assert row.refuses_at == pytest.approx((FRIDAY + 500) * 1000, abs=1)
+    assert row.note.startswith("Use has risen steeply")
 
 
 def test_forecast_that_is_impossible_is_unknown_with_its_reason() -> None:
