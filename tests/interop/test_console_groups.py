@@ -2,7 +2,7 @@
 
 import html
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from headrace import Admin
 from support.client import Client, assert_exactly
@@ -107,8 +107,7 @@ def test_group_is_created_reset_copied_and_deleted(browser: Browser, server: Ser
     assert run(offset(group)) == 7, "a preview changes nothing"
     for page in ("/groups", "/new-group", f"/groups/{group}", f"/groups/{group}/reset"):
         assert browser.get(page).status == 200, page
-    assert f'/groups/{group}/reset?to=group">Clone offsets</a>' in browser.get(f"/groups/{group}").text
-    assert '<option value="group" selected>' in browser.get(f"/groups/{group}/reset?to=group").text
+    assert f'/groups/{group}/clone">Clone offsets to another group</a>' in browser.get(f"/groups/{group}").text
     confirm = browser.get(f"/groups/{group}/reset?topic=PagedReset&to=time&time=2026-01-01T00:00")
     assert "0 messages would be skipped, 7 would be consumed again." in confirm.text
     assert '<input type="hidden" name="time" value="2026-01-01T00:00">' in confirm.text
@@ -128,6 +127,22 @@ def test_group_is_created_reset_copied_and_deleted(browser: Browser, server: Ser
     done = browser.send(f"/groups/{group}/reset", {"topic": "PagedReset", "to": "group", "source": "paged-source"})
     assert done.status == 303, done.text
     assert run(offset(group)) == 6
+    for source, status in (("paged-nobody", 400), (group, 400), ("", 400)):
+        form = {"topic": "PagedReset", "to": "group", "source": source}
+        assert browser.send(f"/groups/{group}/reset", form).status == status
+        assert browser.get(f"/groups/{group}/reset?{urlencode(form)}").status == status
+    assert run(offset(group)) == 6
+
+    clone = browser.get(f"/groups/{group}/clone?topic=PagedReset&target=paged-target")
+    assert "Copies the offsets of paged-reset on PagedReset to paged-target: 1 queues." in clone.text
+    done = browser.send(f"/groups/{group}/clone", {"topic": "PagedReset", "target": "paged-target"})
+    assert (done.status, done.headers.get("location")) == (303, "/groups/paged-target"), done.text
+    assert run(offset("paged-target")) == run(offset(group)) == 6
+    # No member has ever connected, so the group has no retry topic.
+    (row,) = browser.read("/groups/paged-target")["queues"]["rows"]
+    assert (row["topic"], row["consumer_offset"], row["lag"]) == ("PagedReset", 6, 4)
+    consumers = browser.read("/topics/PagedReset/consumers")["consumers"]["rows"]
+    assert ("paged-target", 4) in {(one["group"], one["lag"]) for one in consumers}
 
     refused = browser.send(f"/groups/{group}/delete", {"name": "another"})
     assert refused.status == 400

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace import OffsetChange
+from headrace import ConfigError, OffsetChange, SubscriptionGroupConfig
 from headrace.client.settings import ClientConfig
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.bodies import ClusterInfo, ConsumerConnection, ConsumeStats, OffsetWrapper
@@ -15,7 +15,7 @@ from headrace.protocol.bodies.route import BrokerData
 from web.cluster.cluster import Cluster
 from web.errors import Invalid
 from web.pages.groups.group_reads import GroupReads
-from web.pages.groups.resets import Reset, Resets, parse_time
+from web.pages.groups.resets import Clone, Reset, Resets, parse_time
 from web.routes import Access, Outcome, View, Visit
 
 QUEUES = [MessageQueue("Orders", "broker-a", at) for at in range(2)]
@@ -31,7 +31,23 @@ class Answers:
 
     async def preview_reset(self, group: str, _topic: str, moment: int) -> list[OffsetChange]:
         target = 10 if moment == -1 else 2
-        return [OffsetChange(queue, 2, 10, self.offsets.get((group, queue)), target) for queue in QUEUES]
+        # Brokers answer 0 for a queue without an offset.
+        return [OffsetChange(queue, 2, 10, self.offsets.get((group, queue), 0), target) for queue in QUEUES]
+
+    async def masters(self) -> dict[str, str]:
+        return {"broker-a": "n:1"}
+
+    async def consumer_offsets(self, _address: str) -> dict[str, dict[str, dict[int, int]]]:
+        found: dict[str, dict[str, dict[int, int]]] = {}
+        for (group, queue), offset in self.offsets.items():
+            found.setdefault(group, {}).setdefault(queue.topic, {})[queue.queue_id] = offset
+        return found
+
+    async def group_configs(self, _address: str) -> dict[str, SubscriptionGroupConfig]:
+        return {name: SubscriptionGroupConfig(name) for name in ("billing", "audit", "idle")}
+
+    async def reset_offsets(self, _group: str, _topic: str, moment: int) -> dict[MessageQueue, int]:
+        return dict.fromkeys(QUEUES, moment)
 
     async def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         self.offsets[group, queue] = offset
@@ -51,14 +67,15 @@ class Answers:
 NOW = 1_795_424_400_000  # 2026-11-23 09:00 UTC
 
 
-def preview(answers: Answers, **arguments: str) -> dict[str, Any]:
+def preview(answers: Answers, page: str = "show", **arguments: str) -> dict[str, Any]:
     cluster = Cluster(ClientConfig("127.0.0.1:1"))
     stand_in: Any = answers
     cluster.admin = stand_in
     visit = Visit("ann", Access.OPERATOR, "", {"group": "billing"}, arguments)
 
     async def main() -> View:
-        return await Resets(GroupReads(cluster), lambda: NOW).show(visit)
+        view: View = await getattr(Resets(GroupReads(cluster), lambda: NOW), page)(visit)
+        return view
 
     return dict(asyncio.run(main()).data)
 
@@ -85,21 +102,22 @@ def test_preview_warns_of_a_time_in_the_future(time: str, is_future: bool, day_b
     assert (data["is_future"], data["day_before"]) == (is_future, day_before)
 
 
-def carry_out(answers: Answers, reset: Reset) -> Outcome:
+def carry_out(answers: Answers, change: Reset | Clone) -> Outcome:
     cluster = Cluster(ClientConfig("127.0.0.1:1"))
     stand_in: Any = answers
     cluster.admin = stand_in
     visit = Visit("ann", Access.OPERATOR, "", {"group": "billing"})
 
     async def main() -> Outcome:
-        return await Resets(GroupReads(cluster)).run(visit, reset)
+        resets = Resets(GroupReads(cluster))
+        return await (resets.run(visit, change) if isinstance(change, Reset) else resets.run_clone(visit, change))
 
     return asyncio.run(main())
 
 
 def test_outcome_has_the_offsets_before_and_after_for_the_audit_log() -> None:
     outcome = carry_out(Answers(), Reset("Orders", "offset", offset=4))
-    assert outcome.before == {"Orders broker-a 0": 5, "Orders broker-a 1": None}
+    assert outcome.before == {"Orders broker-a 0": 5, "Orders broker-a 1": 0}
     assert outcome.after == {"Orders broker-a 0": 4, "Orders broker-a 1": 4}
 
 
@@ -113,8 +131,50 @@ def test_offset_of_one_queue_is_reset_within_its_bounds() -> None:
 def test_offsets_are_copied_for_the_queues_that_the_other_group_has() -> None:
     answers = Answers()
     outcome = carry_out(answers, Reset("Orders", "group", source="audit"))
-    assert outcome.after == {"Orders broker-a 1": 8}
+    assert (outcome.before, outcome.after) == ({"Orders broker-a 1": None}, {"Orders broker-a 1": 8})
     assert answers.offsets["billing", QUEUES[0]] == 5
+    assert outcome.message.format(**outcome.values) == "Queues whose offsets were copied from audit to billing: 1."
+
+
+@pytest.mark.parametrize("target", ["audit", "new"])
+def test_offsets_are_cloned_to_another_group_and_the_source_keeps_its_own(target: str) -> None:
+    answers = Answers()
+    data = preview(answers, "show_clone", topic="Orders", target=target)
+    assert (data["clone"], data["is_new"]) == ({"topic": "Orders", "target": target}, target == "new")
+    assert (target, QUEUES[0]) not in answers.offsets
+
+    outcome = carry_out(answers, Clone("Orders", target))
+    assert (outcome.before, outcome.after) == ({"Orders broker-a 0": None}, {"Orders broker-a 0": 5})
+    assert outcome.location == f"/groups/{target}"
+    assert {group: offset for (group, queue), offset in answers.offsets.items() if queue == QUEUES[0]} == {
+        "billing": 5,
+        target: 5,
+    }
+
+
+@pytest.mark.parametrize("target", ["", "no spaces", "billing", "TOOLS_CONSUMER"])
+def test_clone_to_an_invalid_group_changes_nothing(target: str) -> None:
+    answers = Answers()
+    before = dict(answers.offsets)
+    with pytest.raises((Invalid, ConfigError)):
+        carry_out(answers, Clone("Orders", target))
+    assert answers.offsets == before
+
+
+def test_clone_to_a_group_with_connected_members_is_refused_in_the_preview() -> None:
+    answers = Answers()
+    answers.connection.connection_set.append(Connection("one", "10.0.0.1:4"))
+    with pytest.raises(Invalid, match="the group audit has 1 connected members"):
+        preview(answers, "show_clone", topic="Orders", target="audit")
+
+
+@pytest.mark.parametrize(("members", "told"), [(0, "No member is connected"), (1, "The members continue")])
+def test_outcome_says_when_the_group_continues(members: int, told: str) -> None:
+    answers = Answers()
+    answers.connection.connection_set += [Connection("one", "10.0.0.1:4")] * members
+    outcome = carry_out(answers, Reset("Orders", "start"))
+    assert told in outcome.message
+    assert len(outcome.after) == 2
 
 
 @pytest.mark.parametrize(
@@ -124,8 +184,9 @@ def test_offsets_are_copied_for_the_queues_that_the_other_group_has() -> None:
         (Reset("Orders", "offset", offset=4, queue=1), "broker and queue must be entered together"),
         (Reset("Orders", "offset", offset=4, broker="broker-a", queue=9), "has no queue 9"),
         (Reset("Orders", "group"), "the source group is missing"),
-        (Reset("Orders", "group", source="billing"), "the source group is missing"),
-        (Reset("Orders", "group", source="nobody"), "the group nobody has no offsets"),
+        (Reset("Orders", "group", source="billing"), "the offsets of billing cannot be copied to itself"),
+        (Reset("Orders", "group", source="nobody"), "the consumer group nobody does not exist"),
+        (Reset("Orders", "group", source="idle"), "the group idle has no offsets"),
         (Reset("Orders", "time", time="soon"), "'soon' is not a valid time"),
         (Reset("Orders", "start", broker="broker-a", queue=1), "the fields broker, queue do not apply"),
         (Reset("Orders", "time", time="2026-11-23", source="audit"), "the fields source do not apply"),

@@ -7,7 +7,7 @@ from web.pages.groups.group_page import GroupPage
 from web.pages.groups.group_reads import GroupReads
 from web.pages.groups.group_settings import Deletion, GroupSettings, NewGroup, Pause, SettingsForm
 from web.pages.groups.member_page import MemberPage
-from web.pages.groups.resets import RESET_ARGUMENTS, Reset, Resets
+from web.pages.groups.resets import CLONE_ARGUMENTS, RESET_ARGUMENTS, Clone, Reset, Resets
 from web.routes import Access, Change, Query, Route
 from web.sampling.sampler import Sampler
 
@@ -68,4 +68,20 @@ class GroupPages:
                 arguments=RESET_ARGUMENTS,
             ),
             Change(f"{group}/reset", Reset, resets.run, "group.reset", "Reset a group's offsets."),
+            Query(
+                f"{group}/clone",
+                resets.show_clone,
+                "Preview a copy of a group's offsets to another group.",
+                Access.OPERATOR,
+                section=SECTION,
+                arguments=CLONE_ARGUMENTS,
+            ),
+            Change(
+                f"{group}/clone",
+                Clone,
+                resets.run_clone,
+                "group.clone",
+                "Copy a group's offsets to another group.",
+                subject=lambda visit, form: f"{visit.path['group']} to {form.target}",
+            ),
         ]

@@ -1,23 +1,25 @@
-"""Resets of a group's offsets: what would change, and the change itself."""
+"""Resets of a group's offsets, and copies of them to another group: what would change, and the change itself."""
 
 import datetime as dt
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 
-from headrace import LATEST, OffsetChange
+from headrace import LATEST, ConfigError, OffsetChange
 from headrace.model.message_queue import MessageQueue
-from headrace.model.names import is_retry_topic
+from headrace.model.names import group_problem, is_retry_topic
 from web.cluster.protection import check_group
-from web.errors import Invalid
+from web.cluster.topic_reader import TopicReader
+from web.errors import Invalid, QueryFailed
 from web.pages.groups.group_reads import GroupReads
 from web.paths import path_of
 from web.routes import Outcome, View, Visit
 from web.tables.table import Column, Kind, Table
 
+F = TypeVar("F", bound=msgspec.Struct)
 Where = Literal["time", "start", "end", "offset", "group"]
 _NOTICED: Final = frozenset({"time", "start", "end"})
 """Resets of which brokers notify connected members; the others only change what is stored."""
@@ -30,6 +32,13 @@ _FIELDS: Final[Mapping[Where, frozenset[str]]] = {
 }
 """The fields that each kind of reset uses."""
 _MOST: Final = (1 << 63) - 1
+_CONTINUES: Final = (
+    "Queues whose offsets were reset: {count}. The members continue at the new offsets after about ten seconds."
+)
+_CONTINUES_LATER: Final = (
+    "Queues whose offsets were reset: {count}. No member is connected: the group continues there when one connects."
+)
+_COPIED: Final = "Queues whose offsets were copied from {source} to {group}: {count}."
 _DAY_MS: Final = 86_400_000
 _DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d", re.ASCII)
 _TIME_OF_DAY: Final = re.compile(r"\d\d?:\d\d", re.ASCII)
@@ -51,6 +60,18 @@ class Reset(msgspec.Struct, frozen=True):
     """For `group`: the group whose offsets are copied."""
 
 
+class Clone(msgspec.Struct, frozen=True):
+    """The group to which the offsets of a topic are copied."""
+
+    topic: str
+    target: str
+    """It need not exist."""
+
+
+CLONE_ARGUMENTS: Final = {
+    "topic": "The topic whose offsets are copied; without it there is no preview.",
+    "target": "The group that gets the offsets; it need not exist.",
+}
 RESET_ARGUMENTS: Final = {
     "topic": "The topic whose offsets are reset; without it there is no preview.",
     "to": "`time`, `start`, `end`, `offset` or `group`.",
@@ -89,8 +110,29 @@ _COLUMNS: Final[tuple[Column[ChangeRow], ...]] = (
 )
 
 
+def _table(changes: list[OffsetChange]) -> Table[ChangeRow]:
+    rows = [
+        ChangeRow(
+            one.queue.broker_name,
+            one.queue.queue_id,
+            max(0, one.skipped),
+            max(0, -one.skipped),
+            one.stored_offset,
+            one.target_offset,
+            one.min_offset,
+            one.max_offset,
+        )
+        for one in changes
+    ]
+    return Table("changes", ChangeRow, rows, _COLUMNS, sort="queue", empty="No queue would change.")
+
+
+def _sums(table: Table[ChangeRow]) -> dict[str, int]:
+    return {"skipped": sum(row.skipped for row in table.rows), "again": sum(row.again for row in table.rows)}
+
+
 class Resets:
-    """Previews and carries out resets."""
+    """Previews and carries out resets and copies."""
 
     def __init__(self, reads: GroupReads, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._reads = reads
@@ -99,17 +141,10 @@ class Resets:
     async def show(self, visit: Visit) -> View:
         """The form, and the preview if a topic is given. Changes nothing."""
         group = visit.path["group"]
-        stats = await self._reads.progress(group)
-        topics = sorted({queue.topic for queue in stats.offset_table}, key=lambda topic: (is_retry_topic(topic), topic))
-        own = [topic for topic in topics if not is_retry_topic(topic)]
         data = {
-            "group": group,
-            "topics": topics,
-            "only_topic": own[0] if len(own) == 1 else "",
+            **await self._form_data(group),
             "to": visit.arguments.get("to", "time"),
             "reset": {},
-            "skipped": 0,
-            "again": 0,
             "members": 0,
             "moment": None,
             "is_future": False,
@@ -117,31 +152,35 @@ class Resets:
         }
         if not visit.arguments.get("topic"):
             return View("Reset offsets", "groups/reset.html", data, subject=group)
-        reset = _from_arguments(visit)
-        changes = await self.plan(group, reset)
-        members = await self._reads.members(group)
-        rows = [
-            ChangeRow(
-                one.queue.broker_name,
-                one.queue.queue_id,
-                max(0, one.skipped),
-                max(0, -one.skipped),
-                one.stored_offset,
-                one.target_offset,
-                one.min_offset,
-                one.max_offset,
-            )
-            for one in changes
-        ]
+        reset = _from_arguments(visit, Reset)
+        table = _table(await self.plan(group, reset))
         data |= {
+            **_sums(table),
             "reset": {key: value for key, value in msgspec.to_builtins(reset).items() if value not in {None, ""}},
-            "skipped": sum(row.skipped for row in rows),
-            "again": sum(row.again for row in rows),
-            "members": len(members.connection_set),
+            "members": await self._reads.member_count(group),
             **self._describe_moment(reset),
         }
-        table = Table("changes", ChangeRow, rows, _COLUMNS, sort="queue", empty="No queue would change.")
         return View("Reset offsets", "groups/reset.html", data, [table], group)
+
+    async def show_clone(self, visit: Visit) -> View:
+        """The form of a copy to another group, and the preview if a topic is given. Changes nothing."""
+        group = visit.path["group"]
+        data = {**await self._form_data(group), "clone": {}, "is_new": False}
+        if not visit.arguments.get("topic"):
+            return View("Clone offsets to another group", "groups/clone.html", data, subject=group)
+        clone = _from_arguments(visit, Clone)
+        table = _table(await self._plan_clone(group, clone))
+        settings, _ = await self._reads.settings()
+        data |= {**_sums(table), "clone": msgspec.to_builtins(clone), "is_new": clone.target not in settings}
+        return View("Clone offsets to another group", "groups/clone.html", data, [table], group)
+
+    async def _form_data(self, group: str) -> dict[str, object]:
+        """The topics of the group, the ones of retries last."""
+        stats = await self._reads.progress(group)
+        topics = sorted({queue.topic for queue in stats.offset_table}, key=lambda topic: (is_retry_topic(topic), topic))
+        own = [topic for topic in topics if not is_retry_topic(topic)]
+        only_topic = own[0] if len(own) == 1 else ""
+        return {"group": group, "topics": topics, "only_topic": only_topic, "skipped": 0, "again": 0}
 
     def _describe_moment(self, reset: Reset) -> dict[str, object]:
         """The time of a reset, whether it is in the future, and the same time of the day before if that is past: a wrong day, perhaps."""
@@ -156,13 +195,20 @@ class Resets:
         cluster = self._reads.cluster
         _check_fields(reset)
 
-        async def preview(of: str, moment: int) -> list[OffsetChange]:
-            key = ("reset", of, reset.topic, moment)
-            return await cluster.read(key, lambda admin: admin.preview_reset(of, reset.topic, moment), fresh_s=0)
+        async def preview(moment: int) -> list[OffsetChange]:
+            key = ("reset", group, reset.topic, moment)
+            return await cluster.read(key, lambda admin: admin.preview_reset(group, reset.topic, moment), fresh_s=0)
 
         if reset.to in _NOTICED:
-            return await preview(group, _moment(reset))
-        now = await preview(group, LATEST)
+            return await preview(_moment(reset))
+        if count := await self._reads.member_count(group):
+            raise Invalid(
+                "the group {group} has {count} connected members, which would overwrite the offsets",
+                "Stop its members first, or reset by time.",
+                group=group,
+                count=count,
+            )
+        now = await preview(LATEST)
         if reset.to == "offset":
             if reset.offset is None:
                 raise Invalid("the offset is missing", "Enter the offset at which the group is to continue.")
@@ -184,44 +230,84 @@ class Resets:
                     broker=reset.broker,
                 )
             return [_moved(one, reset.offset) for one in chosen]
-        if not reset.source or reset.source == group:
+        return await self._plan_copy(group, reset, now)
+
+    async def _plan_copy(self, group: str, reset: Reset, now: list[OffsetChange]) -> list[OffsetChange]:
+        """The changes of a copy. Brokers answer 0 for a queue without an offset, so the tables of offsets decide which queues have one."""
+        if not reset.source:
             raise Invalid("the source group is missing", "Enter the group whose offsets are to be copied.")
-        offsets = {one.queue: one.stored_offset for one in await preview(reset.source, LATEST)}
-        copied = [(one, offset) for one in now if (offset := offsets.get(one.queue)) is not None]
-        if not copied:
-            raise Invalid(
-                "the group {source} has no offsets for the topic {topic}", source=reset.source, topic=reset.topic
+        if reset.source == group:
+            raise Invalid("the offsets of {group} cannot be copied to itself", "Enter another group.", group=group)
+        stored = await TopicReader(self._reads.cluster).group_offsets({reset.topic})
+        if stored.problems:
+            raise QueryFailed(
+                "; ".join(stored.problems), "Check that the brokers are running and reachable, then reload the page."
             )
-        return [_moved(one, offset) for one, offset in copied]
+        by_group = stored.by_topic.get(reset.topic, {})
+        offsets, own = by_group.get(reset.source, {}), by_group.get(group, {})
+        copied = [
+            _moved(OffsetChange(one.queue, one.min_offset, one.max_offset, own.get(one.queue), 0), offsets[one.queue])
+            for one in now
+            if one.queue in offsets
+        ]
+        if copied:
+            return copied
+        settings, _ = await self._reads.settings()
+        if reset.source not in settings:
+            raise Invalid(
+                "the consumer group {group} does not exist",
+                "Choose one from the list of consumer groups.",
+                group=reset.source,
+            )
+        raise Invalid(
+            "the group {source} has no offsets for the topic {topic}",
+            "Its page lists the topics for which it has offsets.",
+            source=reset.source,
+            topic=reset.topic,
+        )
+
+    async def _plan_clone(self, source: str, clone: Clone) -> list[OffsetChange]:
+        """What the copy would change of the target, a queue each. Raises Invalid, HeadraceError."""
+        if problem := group_problem(clone.target):
+            raise ConfigError(problem, "target")
+        return await self.plan(clone.target, Reset(clone.topic, "group", source=source))
 
     async def run(self, visit: Visit, reset: Reset) -> Outcome:
         """Carries a reset out. Raises Invalid, HeadraceError."""
         group = visit.path["group"]
         check_group(group)
-        admin = self._reads.cluster.admin
         changes = await self.plan(group, reset)
-        if reset.to in _NOTICED:
-            after = await admin.reset_offsets(group, reset.topic, _moment(reset))
-        else:
-            members = await self._reads.members(group)
-            if members.connection_set:
-                raise Invalid(
-                    "the group {group} has {count} connected members, which would overwrite the offsets",
-                    "Stop its members first, or reset by time.",
-                    group=group,
-                    count=len(members.connection_set),
-                )
-            after = {}
-            for one in changes:
-                await admin.update_consumer_offset(group, one.queue, one.target_offset)
-                after[one.queue] = one.target_offset
-        return Outcome(
-            "Queues whose offsets were reset: {count}. If members are connected, they continue at the new offsets after about ten seconds.",
-            {"count": len(after)},
-            path_of("groups", group),
-            {_name(one.queue): one.stored_offset for one in changes},
-            {_name(queue): offset for queue, offset in sorted(after.items())},
-        )
+        if reset.to not in _NOTICED:
+            return await self._store(group, changes, reset.source)
+        has_members = await self._reads.member_count(group) > 0
+        after = await self._reads.cluster.admin.reset_offsets(group, reset.topic, _moment(reset))
+        return _outcome(_CONTINUES if has_members else _CONTINUES_LATER, group, changes, after)
+
+    async def run_clone(self, visit: Visit, clone: Clone) -> Outcome:
+        """Carries a copy to another group out. Raises Invalid, HeadraceError."""
+        check_group(clone.target)
+        source = visit.path["group"]
+        return await self._store(clone.target, await self._plan_clone(source, clone), source)
+
+    async def _store(self, group: str, changes: list[OffsetChange], source: str) -> Outcome:
+        """Stores the offsets of a group without members; `source` is the group from which they were copied."""
+        after = {}
+        for one in changes:
+            await self._reads.cluster.admin.update_consumer_offset(group, one.queue, one.target_offset)
+            after[one.queue] = one.target_offset
+        return _outcome(_COPIED if source else _CONTINUES_LATER, group, changes, after, source)
+
+
+def _outcome(
+    message: str, group: str, changes: list[OffsetChange], after: Mapping[MessageQueue, int], source: str = ""
+) -> Outcome:
+    return Outcome(
+        message,
+        {"count": len(after), "group": group, "source": source},
+        path_of("groups", group),
+        {_name(one.queue): one.stored_offset for one in changes},
+        {_name(queue): offset for queue, offset in sorted(after.items())},
+    )
 
 
 def parse_time(text: str, *, is_end: bool = False) -> int:
@@ -244,10 +330,10 @@ def parse_time(text: str, *, is_end: bool = False) -> int:
     return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000))
 
 
-def _from_arguments(visit: Visit) -> Reset:
+def _from_arguments(visit: Visit, kind: type[F]) -> F:
     given = {key: value.strip() for key, value in visit.arguments.items() if value.strip()}
     try:
-        return msgspec.convert(given, Reset, strict=False)
+        return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Invalid("the request is invalid: {error}", "Correct the parameter and try again.", error=error) from error
 
