@@ -4,10 +4,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
-from headrace.model.permission import WRITE
 from web.alerts.rules import What
 from web.cluster.runtime_figures import RuntimeFigures
-from web.sampling.sample import BrokerSample, Sample
+from web.sampling.sample import Sample
 
 DEAD_LETTERS_S: Final = 600.0
 RESTARTS_S: Final = 900.0
@@ -32,18 +31,12 @@ class Observations:
             What.DISK_DAYS: disk_days,
             What.BROKER_DOWN: {broker.key: float(broker.problem is not None) for broker in sample.brokers},
             What.WRITES_REFUSED: {
-                broker.key: float(_refuses(broker))
+                broker.key: float(RuntimeFigures(broker.runtime).refusal is not None)
                 for broker in sample.brokers
                 if broker.is_master and broker.problem is None
             },
             What.ROLE_RESTARTS: self._restarts.follow(sample.time_s, values),
         }
-
-
-def _refuses(broker: BrokerSample) -> bool:
-    """Whether it refuses all messages: its store, or because an operator stopped writes on it (brokerPermission)."""
-    is_forbidden = broker.permission is not None and not broker.permission & WRITE
-    return is_forbidden or RuntimeFigures(broker.runtime).refusal is not None
 
 
 class _Growth:

@@ -21,7 +21,7 @@ class What(enum.Enum):
     BROKER_DOWN = "broker-down"
     """Brokers: 1 if it does not answer."""
     WRITES_REFUSED = "writes-refused"
-    """Brokers: 1 if it refuses all messages: its disk is full, its store cannot write, or its brokerPermission forbids writes."""
+    """Brokers: 1 if its store refuses all messages: its disk is full, or a write or sync failed. Not if an operator stopped writes."""
     ROLE_RESTARTS = "role-restarts"
     """Roles: restarts within 15 minutes."""
 

@@ -75,7 +75,7 @@ WHAT_WORDS: Final = {
     What.DEAD_LETTERS: "new dead letters of a group within 10 minutes",
     What.DISK_DAYS: "days until a broker's disk is full (fires below)",
     What.BROKER_DOWN: "broker does not answer",
-    What.WRITES_REFUSED: "broker refuses all messages",
+    What.WRITES_REFUSED: "a broker's store refuses all messages (full disk, failed write)",
     What.ROLE_RESTARTS: "restarts of a role within 15 minutes",
 }
 """English, keys of the translations."""
@@ -105,7 +105,7 @@ def measure(what: str, value: float | None) -> tuple[str, dict[str, Any]] | None
     if what == What.LAG_TIME.value:
         return "{n}", {"n": format_duration(value * 1000)}
     if what == What.WRITES_REFUSED.value:
-        return "refuses messages" if value else "accepts messages", {}
+        return "store refuses messages" if value else "store accepts messages", {}
     number = f"{round(value, 1):,.15g}"
     if not what:
         return "{n}", {"n": number}
