@@ -95,6 +95,8 @@ class Outcome:
     after: Any = None
     is_warning: bool = False
     """Whether users must look at it, although nothing failed: it is not shown in the color of success."""
+    details: str = ""
+    """The page of what was made, to which the notice links; without the base path."""
 
 
 @dataclass(frozen=True, slots=True)

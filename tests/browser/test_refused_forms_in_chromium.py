@@ -40,6 +40,11 @@ def test_message_is_corrected_and_sent(appliance: Appliance, page: Page) -> None
 
     page.goto(f"{console}/topics/Letters?range=1d")
     page.get_by_text("Send a message").click()
+    expect(page.get_by_label("Body")).to_be_focused()
+    shown = [page.get_by_text(text, exact=True).first.bounding_box() for text in ("Delete", "Send a message")]
+    assert all(box is not None for box in shown)
+    assert shown[0]["y"] < shown[1]["y"], "the form opens below the row of buttons"  # type: ignore[index]
+    page.locator("select[name=delay_level]").select_option(label="5 s (level 2)")
     page.get_by_label("Body").fill('\nDear <b>reader</b>,\n"yours" & mine')
     page.get_by_label("Tag").fill("letter")
     page.get_by_label("Properties, one name=value per line").fill("colour")
@@ -47,10 +52,13 @@ def test_message_is_corrected_and_sent(appliance: Appliance, page: Page) -> None
     expect(page.get_by_role("alert")).to_be_in_viewport()
     expect(page.get_by_label("Body")).to_have_value('\nDear <b>reader</b>,\n"yours" & mine')
     expect(page.get_by_label("Tag")).to_have_value("letter")
+    expect(page.locator("select[name=delay_level]")).to_have_value("2")
     assert findings(page) == []
     page.get_by_label("Properties, one name=value per line").fill("colour=red")
     page.get_by_role("button", name="Send", exact=True).click()
     expect(page.get_by_role("status").first).to_contain_text("was stored in queue")
+    page.get_by_role("status").first.get_by_role("link", name="Show details").click()
+    expect(page.get_by_text("Dear <b>reader</b>")).to_be_visible()
 
     page.goto(f"{console}/messages")
     page.locator("form").filter(has=page.locator("input[value=time]")).get_by_label("Topic").fill("NoSuchTopic")

@@ -11,7 +11,6 @@ from headrace.model import names
 from headrace.protocol.bodies import ClusterInfo
 from web.cluster.cluster import Cluster
 from web.cluster.protection import is_system_group
-from web.cluster.runtime_figures import RuntimeFigures
 from web.pages.alerts.alert_rows import FIRING_COLUMNS, FiringRow
 from web.pages.charts import (
     DURATION,
@@ -25,7 +24,8 @@ from web.pages.charts import (
     Line,
     charts_of,
 )
-from web.pages.cluster.cluster_reads import ClusterReads, permission_of, writes_of
+from web.pages.cluster.cluster_reads import ClusterReads
+from web.pages.cluster.stopped import stopped_brokers
 from web.pages.disks import Disks, weekend_answer
 from web.paths import path_of
 from web.routes import Problem, Query, Route, View, Visit
@@ -64,18 +64,6 @@ class RoleRow(msgspec.Struct, frozen=True):
     restarts: int
     heartbeat_age_ms: int | None
     note: str
-
-
-class StoppedBroker(msgspec.Struct, frozen=True):
-    """A broker that gets no messages: its writes were stopped, or its store refuses them."""
-
-    broker: str
-    state: str
-    """How: the word that the page of its writes shows."""
-    page: str
-    """The path of that page."""
-    disk_used_percent: float | None = None
-    """Of the file system that has the CommitLog."""
 
 
 class AttentionRow(msgspec.Struct, frozen=True):
@@ -212,7 +200,10 @@ class OverviewPages:
         tables.append(Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, enrich=self._add_runtime, empty=empty))
         data: dict[str, Any] = {"is_appliance": self._own.exists, "state": "", "uptime_ms": 0, "version": __version__}
         data["charts"] = _charts(visit, sorted(info.broker_addr_table))
-        (waiting, disks), data["stopped"] = await asyncio.gather(self._sampled(problems), self._stopped(brokers))
+        masters = {row.broker: row.address for row in brokers if row.id == names.MASTER_ID}
+        (waiting, disks), data["stopped"] = await asyncio.gather(
+            self._sampled(problems), stopped_brokers(self._reads, masters)
+        )
         data["weekend"] = weekend_answer(disks.rows)
         tables.append(disks)
         empty = "No alert is firing."
@@ -241,32 +232,6 @@ class OverviewPages:
             values = {"seconds": f"{_SAMPLE_TIMEOUT_S:g}"}
             problems.append(Problem("disks: the brokers did not answer within {seconds} s", values))
             return _attention_table(()), await self._disks.table(())
-
-    async def _stopped(self, brokers: Sequence[BrokerRow]) -> list[StoppedBroker]:
-        """The masters that get no messages, as they are now. The table of brokers shows those that do not answer."""
-        masters = [row for row in brokers if row.id == names.MASTER_ID]
-        if not masters:
-            return []
-        try:
-            async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
-                [routed] = await self._cluster.map(lambda _: self._reads.routed_permissions(), [0])
-                addresses = [row.address for row in masters]
-                configs, runtimes = await asyncio.gather(
-                    self._cluster.map(self._reads.config, addresses),
-                    self._cluster.map(self._reads.runtime, addresses),
-                )
-        except TimeoutError:
-            return []
-        in_routes = {} if isinstance(routed, Exception) else routed
-        stopped: list[StoppedBroker] = []
-        for row, config, runtime in zip(masters, configs, runtimes, strict=True):
-            own = None if isinstance(config, Exception) else permission_of(config)
-            figures = RuntimeFigures({} if isinstance(runtime, Exception) else runtime)
-            state = writes_of(in_routes.get(row.broker), own, figures.refusal)
-            if state not in {None, "allowed"}:
-                page = path_of("cluster", "writes", row.broker)
-                stopped.append(StoppedBroker(row.broker, str(state), page, figures.disk_used_percent))
-        return stopped
 
     async def _add_runtime(self, rows: Sequence[BrokerRow]) -> list[BrokerRow]:
         async def of(row: BrokerRow) -> dict[str, str]:

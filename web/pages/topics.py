@@ -1,27 +1,31 @@
 """Topics: the list, one topic with its queues and consumer groups, and how to create, change and delete them and send a message."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
-from headrace import Message, MessageInvalid
+from headrace import BrokerError, Message, MessageInvalid, RouteNotFound
 from headrace.errors import ConfigError
 from headrace.model import names
+from headrace.model.delay_level import parse_delay_levels
 from headrace.model.permission import READ, WRITE, permission_text
 from headrace.model.topic_config import TopicConfig
 from web.cluster.cluster import Cluster
 from web.cluster.protection import check_topic
 from web.cluster.topic_kinds import DEAD_LETTER, DELAY, NORMAL, RESERVED, RETRY, SYSTEM, TRANSACTION, topic_kind
 from web.cluster.topic_reader import TopicReader, lag_of
-from web.errors import Invalid, NotFound
+from web.errors import Invalid, NotFound, QueryFailed
 from web.pages.charts import FURTHEST_GROUPS, NUMBER, RANGE_ARGUMENT, RATE, Chart, Charts, Line, charts_of
+from web.pages.cluster.cluster_reads import ClusterReads
+from web.pages.cluster.stopped import StoppedBroker, stopped_brokers
 from web.pages.groups.group_reads import GroupReads
 from web.pages.settings import differences, shared_settings
 from web.pages.topic_consumers import TopicConsumers
 from web.paths import path_of
 from web.routes import Change, Outcome, Query, Route, View, Visit
+from web.tables.durations import format_duration
 from web.tables.table import Choice, Column, Kind, Table
 
 KINDS: Final = Choice(
@@ -200,6 +204,7 @@ class TopicPages:
         self._cluster = cluster
         self._reader = TopicReader(cluster)
         self._groups = GroupReads(cluster)
+        self._brokers = ClusterReads(cluster)
         self._consumers = TopicConsumers(self._reader, self._groups)
 
     def routes(self) -> list[Route]:
@@ -303,6 +308,7 @@ class TopicPages:
             Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
         )
         settings = {broker: _settings(config) for broker, config in own.items()}
+        stopped, _ = await self._stopped(topic)
         data = {
             "topic": topic,
             "kind": kind,
@@ -313,6 +319,8 @@ class TopicPages:
             "is_sendable": topic not in names.FORBIDDEN_TO_SEND and kind != DEAD_LETTER,
             "is_changeable": kind not in RESERVED,
             "charts": _charts(visit, topic, groups),
+            "stopped": stopped,
+            "delay_levels": await self._delay_levels(own),
         }
         tables: list[Table[Any]] = [
             Table("queues", QueueRow, queues, _queue_columns(topic), empty="The topic has no queues."),
@@ -449,6 +457,8 @@ class TopicPages:
             result = await (await self._cluster.producer()).send(message)
         except (MessageInvalid, ConfigError) as error:
             raise Invalid(str(error)) from error
+        except (RouteNotFound, BrokerError) as error:
+            raise await self._reason(topic, error) from error
         return Outcome(
             "The message {id} was stored in queue {queue} at offset {offset}.",
             {
@@ -457,8 +467,39 @@ class TopicPages:
                 "offset": result.queue_offset,
             },
             path_of("topics", topic),
+            details=path_of("messages", result.offset_message_id),
             after={"message_id": result.message_id, "bytes": len(message.body), "tags": form.tags, "keys": form.keys},
         )
+
+    async def _stopped(self, topic: str) -> tuple[list[StoppedBroker], bool]:
+        """The brokers of a topic that get no messages, and whether these are all of its brokers."""
+        own = (await self._reader.configs()).by_topic.get(topic, {})
+        masters = {broker: address for broker, address in (await self._reader.masters()).items() if broker in own}
+        stopped = await stopped_brokers(self._brokers, masters)
+        return stopped, len(stopped) == len(masters)
+
+    async def _reason(self, topic: str, error: Exception) -> Exception:
+        """Why a message was not sent: that writes are stopped, or the error."""
+        stopped, is_everywhere = await self._stopped(topic)
+        if not (stopped and is_everywhere and all(one.is_by_operator for one in stopped)):
+            return error
+        return QueryFailed(
+            "writes to {brokers} are stopped",
+            "Allow writes again, or wait until they are allowed.",
+            brokers=", ".join(one.broker for one in stopped),
+        )
+
+    async def _delay_levels(self, brokers: Iterable[str]) -> list[tuple[int, str]]:
+        """The numbers of the delay levels and their delays; empty if they are unknown, or differ between these brokers."""
+        masters = await self._reader.masters()
+        addresses = [masters[broker] for broker in brokers if broker in masters]
+        configs = await self._cluster.map(self._brokers.config, addresses)
+        texts = {None if isinstance(one, Exception) else one.get("messageDelayLevel") for one in configs}
+        [text] = texts if len(texts) == 1 else [None]
+        try:
+            return [(level, format_duration(ms)) for level, ms in enumerate(parse_delay_levels(text or ""), start=1)]
+        except ValueError:
+            return []
 
     async def _put(self, config: TopicConfig, broker: str) -> None:
         masters = await self._reader.masters()

@@ -13,8 +13,9 @@ from headrace.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from web.cluster.cluster import Cluster
 from web.pages import overview
 from web.pages.charts import STORE_LATENCY
+from web.pages.cluster.stopped import StoppedBroker
 from web.pages.disks import Disks
-from web.pages.overview import AttentionRow, OverviewPages, StoppedBroker, attention_rows
+from web.pages.overview import AttentionRow, OverviewPages, attention_rows
 from web.routes import Access, View, Visit
 from web.sampling.own_appliance import OwnAppliance
 from web.sampling.sample import BrokerSample, ClientKind, Progress

@@ -3,13 +3,18 @@
 import asyncio
 from typing import Any
 
-from headrace import TopicConfig
+import pytest
+
+from headrace import RouteNotFound, TopicConfig
 from headrace.client.settings import ClientConfig
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.bodies import TopicStatsTable
+from headrace.protocol.bodies.route import QueueData, TopicRouteData
 from headrace.protocol.bodies.stats import QueueTimeSpan, TopicOffset
 from web.cluster.cluster import Cluster
-from web.pages.topics import TopicPages
+from web.errors import QueryFailed
+from web.pages.cluster.stopped import StoppedBroker
+from web.pages.topics import SendForm, TopicPages
 from web.routes import Access, Visit
 
 QUEUE = MessageQueue("Orders", "a", 0)
@@ -51,3 +56,53 @@ def test_group_without_waiting_messages_has_no_delay_and_the_furthest_groups_are
     [chart] = view.data["charts"].charts[1:]
     assert [line.label for line in chart.drawn] == [f"g{number}" for number in range(6)]
     assert [(first, last) for first, last, _ in chart.others] == [(7, 8)]
+
+
+class Stopped(Answers):
+    """Writes to the broker are stopped if its permission is 4."""
+
+    def __init__(self, permission: str) -> None:
+        self.permission = permission
+
+    async def broker_config(self, _address: str) -> dict[str, str]:
+        return {"brokerPermission": self.permission, "messageDelayLevel": "1s 5m"}
+
+    async def runtime_info(self, _address: str) -> dict[str, str]:
+        return {}
+
+    async def topic_route(self, _topic: str) -> TopicRouteData:
+        return TopicRouteData([QueueData("a", 1, 1, int(self.permission))])
+
+
+class NoRoute:
+    """A producer that finds no writable queue."""
+
+    async def send(self, _message: object) -> None:
+        raise RouteNotFound("the topic Orders has no writable queue", "Orders")
+
+
+def pages_of(stand_in: Any) -> TopicPages:
+    cluster = Cluster(ClientConfig("127.0.0.1:1"))
+    cluster.admin = stand_in
+
+    async def producer() -> Any:
+        return NoRoute()
+
+    cluster.producer = producer  # type: ignore[method-assign]
+    return TopicPages(cluster)
+
+
+def test_page_shows_that_writes_are_stopped_and_the_delays_of_the_levels() -> None:
+    view = asyncio.run(pages_of(Stopped("4")).show_topic(Visit("", Access.OPERATOR, "", {"topic": "Orders"})))
+    assert view.data["stopped"] == [StoppedBroker("a", "stopped on the broker", "/cluster/writes/a")]
+    assert view.data["delay_levels"] == [(1, "1 s"), (2, "5 min")]
+    view = asyncio.run(pages_of(Answers()).show_topic(Visit("", Access.OPERATOR, "", {"topic": "Orders"})))
+    assert (view.data["stopped"], view.data["delay_levels"]) == ([], [])
+
+
+def test_message_that_is_not_sent_because_writes_are_stopped_is_refused_with_this_reason() -> None:
+    visit = Visit("", Access.OPERATOR, "", {"topic": "Orders"})
+    with pytest.raises(QueryFailed, match="writes to a are stopped"):
+        asyncio.run(pages_of(Stopped("4")).send(visit, SendForm("x")))
+    with pytest.raises(RouteNotFound):
+        asyncio.run(pages_of(Stopped("6")).send(visit, SendForm("x")))

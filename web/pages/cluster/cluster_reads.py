@@ -1,12 +1,17 @@
 """ClusterReads: what the pages of the cluster read, of registered servers only."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from headrace.model import names
 from headrace.model.permission import WRITE
 from headrace.protocol.bodies import ClusterInfo
 from web.cluster.cluster import Cluster
 from web.errors import NotFound
+
+STOPPED_ON_BROKER: Final = "stopped on the broker"
+STOPPED_IN_ROUTES: Final = "stopped in the routes"
+"""Words for a broker whose writes an operator stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,10 @@ def writes_of(routed: int | None, own: int | None, refusal: str | None) -> str |
     if refusal is not None:
         return refusal
     if own is not None and not own & WRITE:
-        return "stopped on the broker"
+        return STOPPED_ON_BROKER
     if routed is None:
         return None
-    return "allowed" if routed & WRITE else "stopped in the routes"
+    return "allowed" if routed & WRITE else STOPPED_IN_ROUTES
 
 
 def permission_of(config: dict[str, str]) -> int | None:
