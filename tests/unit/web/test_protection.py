@@ -57,6 +57,7 @@ def form_of(change: Change[Any], name: str) -> Any:
         "confirm": name,
         "topic": name,
         "to": "latest",
+        "target": name,
         "read_queues": 4,
         "write_queues": 4,
         "permission": "RW",
