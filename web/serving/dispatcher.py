@@ -12,7 +12,7 @@ import logging
 import re
 import sqlite3
 import typing
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
@@ -91,6 +91,7 @@ class Dispatcher:
         # Those without parts first, as `/alerts/new` before `/alerts/<rule:str>`.
         queries = sorted((route for route in routes if isinstance(route, Query)), key=lambda one: "<" in one.path)
         self._shapes = [(query, re.compile(_PART.sub(r"(?P<\1>[^/]+)", query.path))) for query in queries]
+        pages = {query.path for query in queries}
         for route in routes:
             match route:
                 case Query():
@@ -98,6 +99,8 @@ class Dispatcher:
                     self._add(app, API + route.path, "GET", self._json(route))
                 case Change():
                     self._add(app, route.path, "POST", self._form(route))
+                    if route.path not in pages:
+                        self._add(app, route.path, "GET", self._page_of(route, pages))
                     self._add(app, API + route.path, "POST", self._json_change(route))
                 case Raw():
                     for method in route.methods:
@@ -205,6 +208,18 @@ class Dispatcher:
                 return await self._refused(change, request, visit, sent, error)
             self._pages.notice(request, outcome)
             return redirect(self._pages.templates.url(outcome.location), status=303)
+
+        return answer
+
+    def _page_of(self, change: Change[Any], pages: Collection[str]) -> Handler:
+        """Redirects to the page above the address of a form: browsers have that address after an error, and open it again."""
+        page = change.path
+        while page and page not in pages:
+            page = page.rpartition("/")[0]
+        depth = change.path.count("/") - page.count("/")
+
+        async def answer(request: Request, **_path: str) -> HTTPResponse:
+            return redirect(request.path.rsplit("/", depth)[0] or "/", status=303)
 
         return answer
 

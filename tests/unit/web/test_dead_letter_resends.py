@@ -13,6 +13,7 @@ from headrace.client.settings import ClientConfig
 from support.consuming import eventually
 from web.cluster.cluster import Cluster
 from web.errors import DatabaseUnusable, Invalid, NotFound
+from web.pages.dead_letters.dead_letter_pages import DeadLetterPages
 from web.pages.dead_letters.letter_queues import LetterRange, parse_ranges
 from web.pages.dead_letters.resend_book import Letter, ResendBook
 from web.pages.dead_letters.resends import Resends, Run
@@ -45,7 +46,7 @@ class World:
     async def read_messages(self, _queue: MessageQueue, offset: int, count: int) -> Any:
         found = self.stored[offset : offset + min(count, 2)]
         messages = [SimpleNamespace(queue_offset=one.queue_offset, stored=lambda one=one: one) for one in found]
-        return SimpleNamespace(messages=messages, next_offset=offset + len(found))
+        return SimpleNamespace(messages=messages, next_offset=offset + len(found), max_offset=len(self.stored))
 
     async def send(self, message: Message) -> Any:
         await asyncio.sleep(0)
@@ -54,6 +55,28 @@ class World:
         self.sent.append(message)
         self.on_send()
         return SimpleNamespace(message_id=f"COPY{len(self.sent)}")
+
+
+class Letters(World):
+    """Its page can be shown. The store times do not have the order of the offsets."""
+
+    async def topics(self) -> list[str]:
+        return [QUEUE.topic]
+
+    async def subscribe_queues(self, _topic: str) -> list[MessageQueue]:
+        return [QUEUE]
+
+    async def min_offset(self, _queue: MessageQueue) -> int:
+        return 0
+
+    async def max_offset(self, _queue: MessageQueue) -> int:
+        return len(self.stored)
+
+    async def search_offset(self, _queue: MessageQueue, _moment: int) -> int:
+        return 0
+
+    async def consumer_connection(self, group: str) -> Any:
+        raise RouteNotFound("no route", group)
 
 
 @pytest.fixture
@@ -106,6 +129,36 @@ def test_all_dead_letters_of_a_range_are_sent_once_although_it_is_started_twice(
         ("ann", "192.0.2.1", "dead-letter.resend-all", "billing", "done"),
     ] * 2
     assert entries[0][1]["after"] == {"sent": 5, "skipped": 0, "failed": 0}
+
+
+def test_page_links_to_copies_and_has_the_oldest_letter_first(book: ResendBook) -> None:
+    world: Any = Letters(3)
+    for at, letter in enumerate(world.stored):
+        letter.store_timestamp = 9 - at
+    first, second = (
+        Letter("billing", one.offset_message_id, one.message_id) for one in (world.stored[0], world.stored[1])
+    )
+    for letter in (first, second):
+        book.begin(letter, "ann", 7)
+    book.finish(first, "COPY1")
+
+    async def main() -> None:
+        cluster = Cluster(ClientConfig("127.0.0.1:1"))
+        cluster.admin = world
+        unused: Any = SimpleNamespace(last=lambda _group: None)
+        view = await DeadLetterPages(cluster, unused, book, unused).show(VISIT)
+        (table,) = view.tables
+        shown = await table.select({}).fill()
+        assert [row.id for row in shown.rows] == ["ID2", "ID1", "ID0"]
+        assert (shown.selection.sort, shown.selection.is_descending) == ("stored_at", False)
+        assert [(row.resent_at, row.copy_id) for row in shown.rows] == [(None, None), (7, ""), (7, "COPY1")]
+        (copy,) = (column for column in shown.columns if column.key == "copy_id")
+        assert copy.link is not None
+        assert copy.says is not None
+        assert [copy.link(row) for row in shown.rows] == [None, None, "/messages/COPY1"]
+        assert [copy.says(row) for row in shown.rows] == [None, ("unknown", {}), None]
+
+    asyncio.run(main())
 
 
 def test_one_dead_letter_pressed_many_times_at_once_is_sent_once_or_again_on_demand(book: ResendBook) -> None:

@@ -67,6 +67,20 @@ def browsers(console: RunningConsole) -> dict[Access, Browser]:
     return browsers
 
 
+def test_address_of_a_form_that_is_opened_again_leads_to_its_page(
+    routes: list[Route], browsers: dict[Access, Browser]
+) -> None:
+    pages = {route.path for route in routes if isinstance(route, Query)}
+    shapes = [re.compile(re.sub(r"<\w+:\w+>", "[^/]+", page)) for page in pages]
+    for change in routes:
+        if isinstance(change, Change) and change.path not in pages:
+            address = re.sub(r"<\w+:\w+>", "a%2Fb", change.path)
+            answer = browsers[Access.VIEWER].get(address)
+            page = answer.headers["location"]
+            assert (answer.status, address.startswith(f"{page}/")) == (303, True), address
+            assert any(shape.fullmatch(page) for shape in shapes), page
+
+
 @pytest.fixture(scope="module")
 def tokens(browsers: dict[Access, Browser]) -> dict[Access, str]:
     found = {}

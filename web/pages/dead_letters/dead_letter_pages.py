@@ -58,6 +58,7 @@ class LetterRow(msgspec.Struct, frozen=True):
     original_topic: str
     original_id: str
     retries: int
+    """How often members failed to consume it: one for each delivery, the first one included."""
     tag: str
     keys: list[str]
     size: int
@@ -65,7 +66,8 @@ class LetterRow(msgspec.Struct, frozen=True):
     """The beginning."""
     resent_at: int | None
     """When it was sent again; None: not yet."""
-    copy_id: str
+    copy_id: str | None
+    """The copy's message id; None: it was not sent again; empty: the console does not know whether it was stored."""
 
 
 class ResendForm(msgspec.Struct, frozen=True):
@@ -103,7 +105,12 @@ _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
     Column("resent_at", "Resent", Kind.TIME, is_shown_if_any=True),
     Column("keys", "Keys", Kind.LIST),
     Column("body", "Body"),
-    Column("retries", "Retries", Kind.NUMBER),
+    Column(
+        "retries",
+        "Failed deliveries",
+        Kind.NUMBER,
+        help="How often members failed to consume the message, the first delivery included. A client may give up earlier than the group's setting allows.",
+    ),
     Column("original_topic", "Original topic", link=lambda row: path_of("topics", row.original_topic)),
     Column("tag", "Tag"),
     Column("size", "Size", Kind.BYTES),
@@ -112,7 +119,13 @@ _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
         "Original message id",
         link=lambda row: message_path(row.original_id, row.original_topic),
     ),
-    Column("copy_id", "Copy", is_shown_if_any=True),
+    Column(
+        "copy_id",
+        "Copy",
+        link=lambda row: message_path(row.copy_id, "") if row.copy_id else None,
+        is_shown_if_any=True,
+        says=lambda row: ("unknown", {}) if row.copy_id == "" else None,
+    ),
 )
 
 
@@ -221,7 +234,15 @@ class DeadLetterPages:
         columns = _LETTER_COLUMNS
         if visit.access < Access.OPERATOR:
             columns = tuple(column for column in columns if column.kind is not Kind.CHOICE)
-        table = Table("letters", LetterRow, rows, columns, empty="There are no dead letters in this period.", size=PAGE)
+        table = Table(
+            "letters",
+            LetterRow,
+            rows,
+            columns,
+            sort="stored_at",
+            empty="There are no dead letters in this period.",
+            size=PAGE,
+        )
         return View("Dead letters", "dead_letters/group.html", data, [table], group)
 
     async def progress(self, visit: Visit) -> View:
@@ -311,7 +332,7 @@ class DeadLetterPages:
                     one.size,
                     one.body,
                     None if entry is None else entry.at_ms,
-                    "" if entry is None else entry.copy_id or "unknown",
+                    None if entry is None else entry.copy_id,
                 )
             )
         return rows

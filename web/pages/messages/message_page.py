@@ -103,7 +103,7 @@ class MessagePage:
                 "Stored at": format_host(message.store_host),
                 "Physical offset": str(message.physical_offset),
                 "Sent by": format_host(message.born_host),
-                "Retries": str(message.reconsume_times),
+                "Failed deliveries": str(message.reconsume_times or ""),
                 "Offset message id": message.offset_message_id,
             },
             "born_at": message.born_timestamp,
