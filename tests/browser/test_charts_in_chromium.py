@@ -21,7 +21,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole
     history = HistoryFile(folder / "history.db")
     for ago in range(2_000, 0, -10):
         if not 800 < ago < 1_200:
-            history.add(now - ago, {"cluster.in": 100.0 + ago, "cluster.out": 50.0})
+            history.add(now - ago, {"cluster.in": 100.0 + ago, "cluster.out": 50.0, "broker.p99/a": 0.0})
     history.close()
     with RunningConsole(folder) as console:
         console.administrator()
@@ -40,7 +40,7 @@ def test_chart_shows_the_history_its_range_and_its_values_at_the_keyboard(consol
     chart = page.locator("[data-chart]")
     expect(chart.locator("canvas")).to_be_visible()
     expect(chart.get_by_role("listitem").nth(1)).to_contain_text("(now; maximum 50)")
-    expect(chart.get_by_role("listitem").nth(2)).to_have_text("never.recorded – (now; maximum –)")
+    expect(chart.get_by_role("listitem").nth(2)).to_have_text("never.recorded no data yet")
     plot = chart.get_by_role("img")
     plot.focus()
     for _ in range(40):  # 400 s back, where the history has values however slow this machine is
@@ -74,12 +74,20 @@ def test_chart_is_drawn_anew_for_the_other_theme_and_width(console: RunningConso
 def test_series_without_figures_says_so(console: RunningConsole, page: Page) -> None:
     log_in(page, console, "/charts?series=never.recorded&unit=number")
     expect(page.locator("[data-chart] .state")).to_have_text("There is no data for this period yet.")
+    expect(page.get_by_role("listitem").filter(has_text="never.recorded")).to_have_text("never.recorded no data yet")
+    expect(page.locator("[data-chart] canvas")).to_have_count(0)
+
+
+def test_latency_of_zero_is_in_milliseconds(console: RunningConsole, page: Page) -> None:
+    log_in(page, console, "/charts?series=broker.p99/a&unit=latency")
+    expect(page.get_by_role("listitem").filter(has_text="maximum")).to_contain_text("maximum 0 ms")
+    expect(page.locator("tbody")).to_contain_text("0 ms")
 
 
 def test_more_series_than_colours_are_drawn_in_several_charts(console: RunningConsole, page: Page) -> None:
     names = ["cluster.in", "cluster.out", *(f"broker.in/b{number}" for number in range(6))]
     log_in(page, console, f"/charts?series={','.join(names)}&unit=rate")
-    expect(page.locator("[data-chart] canvas")).to_have_count(2)
+    expect(page.locator("[data-chart]")).to_have_count(2)
     expect(page.locator("[data-chart]").nth(1).locator(".state")).to_have_text("There is no data for this period yet.")
     colours = [
         figure.locator(".swatch").evaluate_all("all => all.map((one) => getComputedStyle(one).backgroundColor)")

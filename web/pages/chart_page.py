@@ -9,7 +9,19 @@ import msgspec
 from web.errors import Invalid
 from web.history.disk_outlook import ReadChart
 from web.history.requested_series import requested_series
-from web.pages.charts import BYTES, DURATION, NUMBER, RANGE_ARGUMENT, RATE, SHARE, STORE_LATENCY, Chart, Line, charts_of
+from web.pages.charts import (
+    BYTES,
+    DURATION,
+    LATENCY,
+    NUMBER,
+    RANGE_ARGUMENT,
+    RATE,
+    SHARE,
+    STORE_LATENCY,
+    Chart,
+    Line,
+    charts_of,
+)
 from web.paths import path_of
 from web.routes import Query, Route, View, Visit
 from web.tables.table import Column, Kind, Table
@@ -19,6 +31,7 @@ _KINDS: Final = {
     RATE: Kind.RATE,
     BYTES: Kind.BYTES,
     DURATION: Kind.DURATION,
+    LATENCY: Kind.DURATION,
     SHARE: Kind.SHARE,
 }
 """How the table shows values of a unit."""
@@ -49,7 +62,12 @@ def _columns(unit: str) -> tuple[Column[PointRow], ...]:
     return (
         Column("at", "Time", Kind.TIME),
         Column("series", "Series"),
-        Column("value", "Value", _KINDS[unit]),
+        Column(
+            "value",
+            "Value",
+            _KINDS[unit],
+            says=lambda row: ("0 ms", {}) if unit == LATENCY and row.value == 0 else None,
+        ),
     )
 
 

@@ -21,8 +21,8 @@ STORE_LATENCY: Final = "Store latency, 99th percentile"
 FIRST_BROKERS: Final = "The first {shown} of {total} brokers are drawn, in the order of their names."
 FURTHEST_GROUPS: Final = "The {shown} of {total} consumer groups with the most waiting messages are drawn."
 
-RATE, NUMBER, BYTES, DURATION, SHARE = "rate", "number", "bytes", "duration", "share"
-"""Units: how the browser shows values. A share is 0 to 1, a duration is in ms."""
+RATE, NUMBER, BYTES, DURATION, LATENCY, SHARE = "rate", "number", "bytes", "duration", "latency", "share"
+"""Units: how the browser shows values. A share is 0 to 1, a duration is in ms, and so is a latency, which is usually below a second."""
 
 
 class Line(msgspec.Struct, frozen=True):

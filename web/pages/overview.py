@@ -13,7 +13,7 @@ from web.cluster.cluster import Cluster
 from web.cluster.protection import is_system_group
 from web.pages.alerts.alert_rows import FIRING_COLUMNS, FiringRow
 from web.pages.charts import (
-    DURATION,
+    LATENCY,
     NUMBER,
     RANGE_ARGUMENT,
     RATE,
@@ -256,7 +256,7 @@ def _charts(visit: Visit, brokers: Sequence[str]) -> Charts:
         Chart("Disk used", SHARE, tuple(Line(f"broker.disk/{name}", name, is_name=True) for name in brokers)),
         Chart(
             STORE_LATENCY,
-            DURATION,
+            LATENCY,
             tuple(Line(f"broker.p99/{name}", name, is_name=True) for name in brokers),
         ),
     )

@@ -60,6 +60,8 @@
     },
   };
 
+  units.latency = { ...units.duration, full: (value) => (value === 0 ? "0 ms" : duration(value)) };
+
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
@@ -96,6 +98,13 @@
       if (this.state.textContent !== text) this.state.textContent = text;
       this.data = [body.times, ...columns];
       this.step = body.step;
+      this.figure.classList.toggle("empty", isEmpty);
+      if (isEmpty) {
+        if (this.plot) this.plot.destroy();
+        this.plot = null;
+        this.label(null);
+        return;
+      }
       if (this.plot === null) {
         this.plot = new uPlot(this.options(), this.data, this.holder);
       } else {
@@ -139,10 +148,14 @@
       const words = this.items.map((item, number) => {
         const column = this.data[number + 1];
         const known = column.filter((value) => value !== null);
+        if (!known.length) {
+          item.querySelector(".value").textContent = this.figure.dataset.none;
+          return `${item.querySelector(".label").textContent}: ${this.figure.dataset.none}`;
+        }
         const isNewest = index === null || index === undefined;
         const at = isNewest ? this.newest(column) : index;
         const value = at === null ? null : column[at];
-        const most = known.length ? this.unit.full(known.reduce((one, other) => Math.max(one, other))) : "–";
+        const most = this.unit.full(known.reduce((one, other) => Math.max(one, other)));
         const shown = value === null || value === undefined ? "–" : this.unit.full(value);
         const when = at === null || (isNewest && this.step <= FINEST_S) ? this.figure.dataset.now : exact.format(new Date(this.data[0][at] * 1000));
         item.querySelector(".value").textContent = `${shown} (${when}; ${this.figure.dataset.most} ${most})`;
