@@ -45,17 +45,23 @@ class Hit(msgspec.Struct, frozen=True):
     kind: str
     name: str
     detail: str
-    """A client's group and address, a message's topic."""
+    """A client's group, a message's topic."""
     path: str | None
     """Its page."""
     stored_at: int | None = None
     """When the message was stored."""
+    address: str = ""
+    """A client's."""
+    keys: list[str] = []
+    """A message's."""
 
 
 _COLUMNS: Final[tuple[Column[Hit], ...]] = (
     Column("name", "Name", link=lambda row: row.path),
     Column("kind", "Kind", is_word=True),
     Column("detail", "Belongs to", is_shown_if_any=True),
+    Column("keys", "Keys", Kind.LIST, is_shown_if_any=True),
+    Column("address", "Address", is_shown_if_any=True),
     Column("stored_at", "Stored", Kind.TIME, is_shown_if_any=True),
 )
 
@@ -113,7 +119,7 @@ class SearchPages:
             Hit,
             hits,
             _COLUMNS,
-            search=("name", "detail"),
+            search=("name", "detail", "keys", "address"),
             choices=(_KINDS,),
             choose=lambda row, chosen: chosen["kind"] in ("all", row.kind),
             empty="No results were found.",
@@ -192,8 +198,9 @@ def _clients(text: str, members: Iterable[Member]) -> list[Hit]:
         Hit(
             PRODUCER if one.is_producer else CLIENT,
             one.client_id,
-            f"{one.group} {one.address}",
+            one.group,
             None if one.is_producer else member_path(one.group, one.client_id),
+            address=one.address,
         )
         for one in members
         if wanted in one.client_id.lower() or wanted in one.address
@@ -202,5 +209,4 @@ def _clients(text: str, members: Iterable[Member]) -> list[Hit]:
 
 def _message(message: MessageExt) -> Hit:
     row = row_of(message)
-    keys = f" {' '.join(row.keys)}" if row.keys else ""
-    return Hit(MESSAGE, row.id, f"{row.topic}{keys}", message_path(row.offset_id, row.topic), row.stored_at)
+    return Hit(MESSAGE, row.id, row.topic, message_path(row.offset_id, row.topic), row.stored_at, keys=row.keys)

@@ -93,6 +93,9 @@ def test_groups_and_clients_are_found_by_name_and_address() -> None:
         ("client", "order-worker"),
     ]
     assert found(search(Answers(), "10.0.0.7:4")) == [("client", "10.0.0.7@12")]
+    [client] = search(Answers(), "10.0.0.7:4").tables[0].rows
+    assert client.address.startswith("10.0.0.7:4")
+    assert client.address not in client.detail
 
 
 def test_message_id_is_looked_up_in_topics() -> None:
@@ -104,7 +107,10 @@ def test_text_that_nothing_has_is_looked_up_as_a_key() -> None:
     answers = Answers()
     answers.keyed = {"Orders": [message("Orders", "k1", 3)], "billing": [message("billing", "k1 k2", 4)]}
     view = search(answers, "k1")
-    assert [(row.detail, row.stored_at) for row in view.tables[0].rows] == [("billing k1 k2", 4), ("Orders k1", 3)]
+    assert [(row.detail, row.keys, row.stored_at) for row in view.tables[0].rows] == [
+        ("billing", ["k1", "k2"], 4),
+        ("Orders", ["k1"], 3),
+    ]
     assert sorted(answers.searched) == ["Orders", "OrdersArchive", "billing"]
     assert view.data["are_keys_searched"]
 
