@@ -32,6 +32,14 @@ def test_topic_is_exported_and_read_with_pyarrow(tmp_path: Path, page: Page) -> 
         page.get_by_role("button", name="Start", exact=True).click()
         expect(page.get_by_role("status")).to_have_text("The export has started.")
         expect(page.locator("#running")).to_contain_text("exported 20 of 30 records", timeout=60_000)
+        expect(page.locator("#running")).to_contain_text("belong to topics or times that were not chosen")
+        page.set_viewport_size({"width": 1440, "height": 900})
+        output = page.locator("#running pre")
+        assert output.evaluate("pre => pre.scrollWidth <= pre.clientWidth"), "the output wraps"
+        box, form = output.bounding_box(), page.locator("#running form").bounding_box()
+        assert box is not None
+        assert form is not None
+        assert form["y"] >= box["y"] + box["height"] + 8, "the form does not touch the output"
         expect(page.locator("#table-runs tbody tr")).to_contain_text("done")
         expect(page.locator("#table-progress")).not_to_contain_text("Nothing is exported yet.")
         expect(page.get_by_text("The export has started.")).to_have_count(0)
