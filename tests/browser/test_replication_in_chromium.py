@@ -55,7 +55,7 @@ def test_slave_is_disconnected_then_in_sync_then_gone(master: Appliance, port: i
     expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
     page.wait_for_load_state()  # a key is lost before the script listens
     page.keyboard.press("g")
-    page.keyboard.press("h")
+    page.keyboard.press("s")
     expect(page.get_by_role("heading", level=1)).to_have_text("Replication")
     reload_until(page, "masters", "no slaves", "ASYNC_MASTER")
     ports = free_ports()

@@ -129,7 +129,7 @@ def test_every_search_comes_back_with_what_was_entered(world: World) -> None:
     assert refused >= 3
 
 
-HEADINGS = {"DLQ": "Dead letters", "Message": "Find messages", "Export": "Exports"}
+HEADINGS = {"DLQ": "Dead letters", "Export": "Exports"}
 """Of pages whose menu entries differ: they are shorter, or the words of Apache's dashboard."""
 
 

@@ -59,7 +59,7 @@ class ApiPages:
     def routes(self) -> list[Route]:
         """What it serves."""
         return [
-            Query("/api", self.show, "List the operations of the API.", menu="API"),
+            Query("/api", self.show, "List the operations of the API.", menu="API", shortcut="i"),
             Raw(f"{API}/openapi.json", self._document, Access.VIEWER),
         ]
 

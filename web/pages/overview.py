@@ -174,7 +174,7 @@ class OverviewPages:
                 self.show,
                 "Show the state of the cluster and of the appliance.",
                 menu="Dashboard",
-                shortcut="o",
+                shortcut="h",
                 arguments=RANGE_ARGUMENT,
             )
         ]

@@ -57,7 +57,13 @@ class TokenPages:
         """What it serves."""
         viewer = Access.VIEWER
         return [
-            Query("/tokens", self.list_tokens, "List your API tokens; administrators see all tokens.", menu=_MENU),
+            Query(
+                "/tokens",
+                self.list_tokens,
+                "List your API tokens; administrators see all tokens.",
+                menu=_MENU,
+                shortcut="n",
+            ),
             Query("/tokens/<token:str>", self.show, "Show an API token.", section=_MENU),
             Change(
                 "/tokens",

@@ -39,7 +39,7 @@ class ClusterPages:
                 self._replication.show,
                 "Show masters and slaves, and how far slaves are behind.",
                 menu="Replication",
-                shortcut="h",
+                shortcut="s",
             ),
             Query(
                 broker,

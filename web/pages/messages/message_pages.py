@@ -10,7 +10,7 @@ from web.pages.messages.message_search import SEARCH_ARGUMENTS, MessageSearch
 from web.routes import Access, Change, Query, Raw, Route
 from web.sampling.sampler import Sampler
 
-SECTION = "Message"
+SECTION = "Find messages"
 _TOPIC: Final = {
     "topic": "Its topic; required for a unique id in a system topic, or if there are more than 200 topics."
 }
