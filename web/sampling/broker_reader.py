@@ -53,6 +53,7 @@ class BrokerReader:
         self._is_master = broker_id == names.MASTER_ID
         self._progress: Paced[tuple[Progress, ...]] = Paced(PROGRESS_EVERY_S)
         self._consumers: Paced[_Clients] = Paced(DETAILS_EVERY_S)
+        self._new_retries: Paced[tuple[Progress, ...]] = Paced(DETAILS_EVERY_S)
         self._dead_letters: Paced[Mapping[str, tuple[int, int]]] = Paced(DETAILS_EVERY_S)
         self._half_messages: Paced[int | None] = Paced(DETAILS_EVERY_S)
         self._room = asyncio.Semaphore(_AT_ONCE)
@@ -68,6 +69,9 @@ class BrokerReader:
         topics = frozenset(await admin.topic_configs(address))
         groups = frozenset(await admin.group_configs(address))
         progress = await self._progress.get(self._read_progress)
+        known = {one.topic for one in progress}
+        retries = await self._new_retries.get(lambda: self._read_new_retries(topics - known, groups))
+        progress = (*progress, *(one for one in retries if one.topic not in known))
         producers = await self._read_producers()
         dead_letters = await self._dead_letters.get(lambda: self._read_dead_letters(topics))
         consumers = await self._consumers.get(lambda: self._read_consumers(one.group for one in progress))
@@ -98,6 +102,16 @@ class BrokerReader:
         waiting = [Waiting((one.topic, one.group), consumed_ms) for one, consumed_ms in found if one.lag]
         lags_ms = await self._time_lags.read(idle, waiting)
         return tuple(replace(one, lag_ms=lags_ms[one.topic, one.group]) for one, _ in found)
+
+    async def _read_new_retries(self, topics: frozenset[str], groups: frozenset[str]) -> tuple[Progress, ...]:
+        """What waits in retry topics in which the group has no offset, such as resent dead letters: brokers do not report them as its progress."""
+        wanted = sorted(topics.intersection(map(names.retry_topic, groups)))[:_MOST_DETAILS]
+        counts = await self._each(self._count, wanted)
+        return tuple(
+            Progress(topic.removeprefix(names.RETRY_PREFIX), topic, stored, None, 0.0, ever)
+            for topic, (ever, stored) in zip(wanted, counts, strict=True)
+            if stored
+        )
 
     async def _read_time_lag(self, topic: str, group: str) -> int:
         async with self._room:

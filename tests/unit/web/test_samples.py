@@ -182,6 +182,22 @@ def test_broker_is_sampled_with_traffic_lags_and_connections() -> None:
     run(main())
 
 
+def test_messages_of_a_retry_topic_count_before_the_group_has_an_offset_there() -> None:
+    async def main() -> None:
+        admin = FakeAdmin()
+        del admin.progress.consume_stats_list[0]["billing"][1]
+        sampler = sampler_of(admin)
+        (broker,) = (await sampler.latest(-1)).brokers
+        assert [(one.group, one.topic, one.lag, one.lag_ms) for one in broker.progress] == [
+            ("billing", "Orders", 6, 7_000),
+            ("billing", "%RETRY%billing", 7, None),
+        ]
+        await sampler.latest(-1)
+        assert admin.asked.count("topic_stats %RETRY%billing") == 1
+
+    run(main())
+
+
 def test_broker_without_totals_is_sampled_without_traffic() -> None:
     async def main() -> None:
         admin = FakeAdmin()
