@@ -91,7 +91,7 @@ class Dispatcher:
         # Those without parts first, as `/alerts/new` before `/alerts/<rule:str>`.
         queries = sorted((route for route in routes if isinstance(route, Query)), key=lambda one: "<" in one.path)
         self._shapes = [(query, re.compile(_PART.sub(r"(?P<\1>[^/]+)", query.path))) for query in queries]
-        pages = {query.path for query in queries}
+        paths = {query.path for query in queries}
         for route in routes:
             match route:
                 case Query():
@@ -99,8 +99,8 @@ class Dispatcher:
                     self._add(app, API + route.path, "GET", self._json(route))
                 case Change():
                     self._add(app, route.path, "POST", self._form(route))
-                    if route.path not in pages:
-                        self._add(app, route.path, "GET", self._page_of(route, pages))
+                    if route.path not in paths:
+                        self._add(app, route.path, "GET", self._page_of(route, paths))
                     self._add(app, API + route.path, "POST", self._json_change(route))
                 case Raw():
                     for method in route.methods:
