@@ -32,6 +32,8 @@ class Line(msgspec.Struct, frozen=True):
     label: str
     is_name: bool = False
     """The label is a name, such as a topic's: it is not translated."""
+    value: float | None = None
+    """The current value if the page shows it elsewhere too: the chart begins with it, because samples are up to ten seconds older."""
 
 
 class Chart(msgspec.Struct, frozen=True):

@@ -108,6 +108,7 @@
       if (this.plot === null) {
         this.plot = new uPlot(this.options(), this.data, this.holder);
       } else {
+        for (const item of this.items) delete item.dataset.value; // the sample is newer than the page
         const { left, top } = this.plot.cursor;
         this.plot.setData(this.data);
         if (left >= 0) this.plot.setCursor({ left, top });
@@ -154,8 +155,9 @@
         }
         const isNewest = index === null || index === undefined;
         const at = isNewest ? this.newest(column) : index;
-        const value = at === null ? null : column[at];
-        const most = this.unit.full(known.reduce((one, other) => Math.max(one, other)));
+        const own = isNewest && this.step <= FINEST_S ? item.dataset.value : undefined;
+        const value = own !== undefined ? Number(own) : at === null ? null : column[at];
+        const most = this.unit.full(known.reduce((one, other) => Math.max(one, other), value ?? 0));
         const shown = value === null || value === undefined ? "–" : this.unit.full(value);
         const when = at === null || (isNewest && this.step <= FINEST_S) ? this.figure.dataset.now : exact.format(new Date(this.data[0][at] * 1000));
         item.querySelector(".value").textContent = `${shown} (${when}; ${this.figure.dataset.most} ${most})`;

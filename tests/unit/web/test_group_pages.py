@@ -293,6 +293,18 @@ def test_messages_of_the_retry_topic_are_counted_before_the_group_has_an_offset_
     assert shown(answers).data["summary"]["lag"] == 8
 
 
+def test_time_of_a_queue_that_was_reset_to_its_first_message_is_unknown() -> None:
+    answers = Answers()
+    answers.stats.offset_table[ORDERS[1]] = OffsetWrapper(10, 0, 0)
+    assert {(row.queue, row.consumed_at) for row in rows(shown(answers), "queues")} == {(0, 5), (1, None)}
+
+
+def test_charts_begin_with_the_lag_that_the_page_shows() -> None:
+    data = shown(Answers()).data
+    lag, delay = (data["charts"].charts[number].lines[0].value for number in range(2))
+    assert (lag, delay) == (data["summary"]["lag"], data["summary"]["delay"]) == (7, 90_000)
+
+
 def test_queue_without_a_reader_is_found() -> None:
     (finding,) = shown(Answers()).data["findings"]
     assert finding.text.startswith("{count} queues have no reader")

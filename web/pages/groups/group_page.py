@@ -36,8 +36,8 @@ class QueueRow(msgspec.Struct, frozen=True):
     """How long ago the group's next message was stored, ms; 0: none waits; None: it could not be read."""
     consumer_offset: int
     broker_offset: int
-    consumed_at: int
-    """When the message that was consumed last was stored."""
+    consumed_at: int | None
+    """When the message before the group's offset was stored; None: there is none, such as after a reset to the first message."""
     client: str | None
     """The member that reads the queue; None: no member reports it."""
 
@@ -167,8 +167,8 @@ class GroupPage:
                 "consumption": consumption_of(own),
                 "charts": charts_of(
                     visit,
-                    Chart("Lag", NUMBER, (Line(f"group.lag/{group}", "Messages not consumed"),)),
-                    Chart("Time lag", DURATION, (Line(f"group.time/{group}", "Time lag"),)),
+                    Chart("Lag", NUMBER, (Line(f"group.lag/{group}", "Messages not consumed", value=summary["lag"]),)),
+                    Chart("Time lag", DURATION, (Line(f"group.time/{group}", "Time lag", value=summary["delay"]),)),
                     Chart("Messages per second", RATE, (Line(f"group.out/{group}", "Delivered"),)),
                     Chart("Dead letters", NUMBER, (Line(f"group.dead/{group}", "Dead letters"),)),
                 ),
@@ -260,7 +260,7 @@ def queue_rows(
                 delays.get(queue) if lag else 0,
                 one.consumer_offset,
                 one.broker_offset,
-                one.last_timestamp,
+                one.last_timestamp if one.last_timestamp > 0 else None,
                 owners.get(queue),
             )
         )
@@ -411,7 +411,13 @@ def _queue_columns(group: str) -> tuple[Column[QueueRow], ...]:
         ),
         Column("consumer_offset", "Consumer offset", Kind.NUMBER, help="The offset at which the group continues."),
         Column("broker_offset", "Broker offset", Kind.NUMBER, help="The offset of the next message that is stored."),
-        Column("consumed_at", "Last consumed message", Kind.TIME, help="When the last consumed message was stored."),
+        Column(
+            "consumed_at",
+            "Consumed up to",
+            Kind.TIME,
+            help="When the message before the consumer offset was stored.",
+            none="unknown",
+        ),
     )
 
 
