@@ -111,7 +111,9 @@ def openapi(declared: Sequence[Route], base_path: str) -> dict[str, Any]:
         "info": {
             "title": "Headrace console",
             "version": headrace.__version__,
-            "description": "The data and operations of the console's pages, as JSON. Tables are objects with rows, total, page and size.",
+            "description": "The data and operations of the console's pages, as JSON. Tables are objects with rows, total, page and size. "
+            "Times are milliseconds since 1970, 0 for never; durations, such as delay, are milliseconds; sizes are bytes, and shares 0 to 1. "
+            "A name with another unit ends with it: cached_mib.",
         },
         "servers": [{"url": f"{base_path}{API}"}],
         "security": [{"token": []}],

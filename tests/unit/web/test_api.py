@@ -199,6 +199,7 @@ def test_document_has_every_operation_and_no_open_reference(tmp_path: Path) -> N
         admin = console.administrator()
         assert console.browser().get("/api/v1/openapi.json").status == 401
         document = admin.get("/api/v1/openapi.json").json()
+        assert "durations, such as delay, are milliseconds" in document["info"]["description"]
         operations = admin.get("/api/v1/api?size=250").json()["operations"]["rows"]
     assert document["servers"] == [{"url": "/headrace/api/v1"}]
     listed = {(row["path"].removeprefix("/api/v1"), row["method"].lower()) for row in operations}
