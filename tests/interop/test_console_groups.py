@@ -60,7 +60,7 @@ def test_list_and_page_show_the_member_and_the_lag_of_a_group(browser: Browser, 
 
     def is_behind() -> bool:
         row = listed(browser, group)
-        return row.get("state") == "offline" and row["lag"] == len(sent) and row["delay"] > 0
+        return row.get("state") == "offline" and row["lag"] == len(sent) and (row["delay"] or 0) > 0
 
     wait_until(is_behind, 60, "the list shows that nobody consumes the new messages")
     reason = "No member is connected, so nobody consumes these messages."

@@ -205,6 +205,14 @@ def test_list_is_sorted_by_figures_of_the_last_sample(sort: str, expected: list[
     assert [row.group for row in found] == ["slow"]
 
 
+def test_time_lag_of_messages_that_came_after_the_sample_is_unknown() -> None:
+    answers = Answers()
+    progress = (Progress("billing", "Orders", 0, 0, 0.0),)
+    answers.sample = Sample(1.0, (BrokerSample("C", "broker-a", 0, "n:1", progress=progress),))
+    _, (row,) = listed(answers)
+    assert (row.lag, row.delay) == (7, None)
+
+
 def test_list_without_a_sample_is_a_problem() -> None:
     answers = Answers()
     answers.sample = None

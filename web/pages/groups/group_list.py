@@ -135,7 +135,7 @@ class GroupList:
             members=len(connection.connection_set),
             mode=MODES[mode] if is_online and mode is not None else None,
             lag=lag,
-            delay=row.delay if lag else 0,
+            delay=(row.delay or None) if lag else 0,  # 0: the messages came after the sample
             rate=stats.consume_tps,
             topics=sorted({queue.topic for queue in stats.offset_table if not names.is_retry_topic(queue.topic)}),
         )

@@ -167,12 +167,12 @@ class Resets:
         group = visit.path["group"]
         data = {**await self._form_data(group), "clone": {}, "is_new": False}
         if not visit.arguments.get("topic"):
-            return View("Clone offsets to another group", "groups/clone.html", data, subject=group)
+            return View("Clone offsets from", "groups/clone.html", data, subject=group)
         clone = _from_arguments(visit, Clone)
         table = _table(await self._plan_clone(group, clone))
         settings, _ = await self._reads.settings()
         data |= {**_sums(table), "clone": msgspec.to_builtins(clone), "is_new": clone.target not in settings}
-        return View("Clone offsets to another group", "groups/clone.html", data, [table], group)
+        return View("Clone offsets from", "groups/clone.html", data, [table], group)
 
     async def _form_data(self, group: str) -> dict[str, object]:
         """The topics of the group, the ones of retries last."""
