@@ -1,6 +1,7 @@
 """An operator's tasks about brokers in Chromium, on an appliance: change an option, stop writes to a broker and allow them again."""
 
 from collections.abc import Iterator
+from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -66,3 +67,28 @@ def test_writes_are_stopped_and_allowed_again_on_a_small_screen(appliance: Appli
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("button", name="中文").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Broker 写入")
+
+
+def test_tables_fit_a_screen_of_1440_pixels(appliance: Appliance, page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    open_cluster(page, appliance)
+    page.get_by_role("link", name="allowed").click()
+    page.get_by_text("Stop writes on the broker", exact=True).click()
+    page.get_by_role("button", name="Stop writes", exact=True).last.click()
+    expect(page.get_by_role("status").first).to_contain_text("are stopped on the broker")
+    page.get_by_role("button", name="Allow writes on the broker").click()
+    page.goto(urljoin(page.url, "/alerts/rules/new%20dead%20letters"))
+    page.get_by_text("Change the rule").click()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("status").first).to_contain_text("was changed")
+    hidden = "all => all.map((one) => one.scrollWidth - one.clientWidth)"
+    for path in ("/cluster", "/audit"):
+        page.goto(urljoin(page.url, path))
+        assert set(page.locator(".scroll").evaluate_all(hidden)) == {0}, path
+
+
+def test_times_among_the_statistics_of_a_broker_are_shown_as_times(appliance: Appliance, page: Page) -> None:
+    open_cluster(page, appliance)
+    page.get_by_role("link", name=appliance.broker).first.click()
+    page.locator("#filter-figures").fill("bootTimestamp")
+    expect(page.locator("#table-figures tbody time")).to_have_count(1)

@@ -239,7 +239,7 @@ def test_options_tell_where_their_values_come_from() -> None:
         "saved": ("changed while running, saved", "/etc/broker.conf", "1"),
         "overridden": ("changed while running, until the next restart", "--set overridden", "1"),
         "made": ("derived", "", ""),
-        "other": ("cannot be set", "", ""),
+        "other": ("computed by the server, not configurable", "", ""),
     }
 
 

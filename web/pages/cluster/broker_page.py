@@ -12,7 +12,7 @@ from web.pages.cluster.cluster_reads import ClusterReads
 from web.pages.cluster.option_table import OptionForm, checked_change, is_same, option_table, shown_value
 from web.paths import path_of
 from web.routes import Outcome, View, Visit
-from web.tables.table import Column, Table
+from web.tables.table import Column, Kind, Table
 
 
 class FigureRow(msgspec.Struct, frozen=True):
@@ -20,9 +20,16 @@ class FigureRow(msgspec.Struct, frozen=True):
 
     name: str
     value: str
+    time: int | None = None
+    """The value of a figure that is a time, ms."""
 
 
-_FIGURE_COLUMNS: Final[tuple[Column[FigureRow], ...]] = (Column("name", "Name"), Column("value", "Value"))
+_TIMES: Final = frozenset({"bootTimestamp", "earliestMessageTimeStamp"})
+_FIGURE_COLUMNS: Final[tuple[Column[FigureRow], ...]] = (
+    Column("name", "Name"),
+    Column("value", "Value"),
+    Column("time", "Time", Kind.TIME, says=lambda row: ("", {}) if row.time is None else None, is_shown_if_any=True),
+)
 
 
 class BrokerPage:
@@ -66,7 +73,10 @@ class BrokerPage:
             Table(
                 "figures",
                 FigureRow,
-                [FigureRow(*one) for one in sorted(runtime.items(), key=lambda one: one[0].lower())],
+                [
+                    FigureRow(name, value, figures.count(name) if name in _TIMES else None)
+                    for name, value in sorted(runtime.items(), key=lambda one: one[0].lower())
+                ],
                 _FIGURE_COLUMNS,
                 search=("name",),
             ),

@@ -49,7 +49,7 @@ CHANGEABLE: Final = "allowed (change)"
 _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
     Column("broker", "Broker", link=lambda row: path_of("cluster", "brokers", row.address)),
     Column("role", "Role", Kind.WORD),
-    Column("id", "ID", Kind.NUMBER, help="0: master. Others: slaves."),
+    Column("id", "ID", Kind.NUMBER, help="0: master. Others: slaves.", is_shown_if_any=True),
     Column("address", "Address", link=lambda row: path_of("cluster", "brokers", row.address)),
     Column("cluster", "Cluster"),
     Column(
@@ -105,13 +105,16 @@ class ClusterList:
             ClusterBrokerRow(each.name, each.role, each.id, each.address, each.cluster)
             for each in await self._reads.brokers()
         ]
+        columns = _OPERATOR_COLUMNS if visit.access >= Access.OPERATOR else _BROKER_COLUMNS
+        if len({row.cluster for row in brokers}) == 1:
+            columns = tuple(column for column in columns if column.key != "cluster")
         name_servers = [NameServerRow(address) for address in await self._reads.name_servers()]
         tables: list[Table[Any]] = [
             Table(
                 "brokers",
                 ClusterBrokerRow,
                 brokers,
-                _OPERATOR_COLUMNS if visit.access >= Access.OPERATOR else _BROKER_COLUMNS,
+                columns,
                 search=("broker", "address", "cluster"),
                 enrich=self._add_figures,
                 empty="No broker is registered with the name servers.",

@@ -18,7 +18,11 @@ OPTION_ARGUMENTS: Final = {
     "key": "The option whose value and description are in `key`, `value` and `description`.",
     **_SHOWN.argument,
 }
-_SAVED, _LOST, _FIXED = "changed while running, saved", "changed while running, until the next restart", "cannot be set"
+_SAVED, _LOST, _FIXED = (
+    "changed while running, saved",
+    "changed while running, until the next restart",
+    "computed by the server, not configurable",
+)
 
 
 class OptionRow(msgspec.Struct, frozen=True):
