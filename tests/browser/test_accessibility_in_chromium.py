@@ -14,7 +14,7 @@ PARTS = 4
 REACHED = {
     "/cluster/brokers/<address:str>", "/cluster/name-servers/<address:str>", "/cluster/writes/<broker:str>", "/topics/<topic:str>",
     "/topics/<topic:str>/consumers", "/topics/<topic:str>/tail", "/groups/<group:str>", "/groups/<group:str>/members/<client:str>",
-    "/groups/<group:str>/reset", "/messages/<id:str>", "/dead-letters/<group:str>", "/dead-letters/<group:str>/progress",
+    "/groups/<group:str>/reset", "/groups/<group:str>/clone", "/messages/<id:str>", "/dead-letters/<group:str>", "/dead-letters/<group:str>/progress",
     "/exports/<target:str>", "/alerts/rules/<rule:str>", "/alerts/channels/<channel:str>", "/users/<user:str>",
     "/sessions/<session:str>", "/tokens/<token:str>",
 }  # fmt: skip

@@ -16,6 +16,7 @@ import pytest
 from support.console import PASSWORD, Browser, Page
 from support.console_world import World, console_world, declared_routes
 from support.html_forms import Field, Form, forms_of
+from support.servers import wait_until
 from web.routes import Access, Change, Query
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,7 @@ NOT_REACHED = {"/transactions/check-again", "/cluster/writes/<broker:str>/allow"
 """Their forms are on pages only at times, and have nothing to type in."""
 WITH_ACCESS_CONTROL = {"/acl/accounts", "/acl/accounts/<account:str>/delete"}
 """In test_console_acl."""
-PREVIEW = "/groups/billing/reset?topic=Orders&to=start"
+PREVIEWS = ("/groups/billing/reset?topic=Orders&to=start", "/groups/billing/clone?topic=Orders&target=copy")
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +83,10 @@ def same_form(page: Page, form: Form) -> Form:
 
 def test_every_form_comes_back_with_what_was_entered(world: World, changes: dict[str, Change]) -> None:  # type: ignore[type-arg]
     seen: set[str] = set()
+    wait_until(lambda: all(world.admin.get(path).status == 200 for path in PREVIEWS), 30, "the group's stored offset")
     [found] = world.admin.read("/messages?by=key&topic=Orders&key=order-1")["messages"]["rows"]
     message = f"/messages/{found['offset_id']}"
-    for path in [*world.pages.values(), PREVIEW, message]:
+    for path in [*world.pages.values(), *PREVIEWS, message]:
         for form in forms_of(world.admin.get(path).text):
             if form.method != "post" or form.action in OF_THE_LAYOUT:
                 continue
@@ -189,7 +191,7 @@ def test_viewer_is_shown_no_button_that_leads_to_nothing(world: World, changes: 
     [found] = world.admin.read("/messages?by=key&topic=Orders&key=order-1")["messages"]["rows"]
     shown = 0
     faults: list[tuple[str, object]] = []
-    for path in [*world.pages.values(), PREVIEW, f"/messages/{found['offset_id']}"]:
+    for path in [*world.pages.values(), *PREVIEWS, f"/messages/{found['offset_id']}"]:
         page = viewer.get(path)
         if page.status in {403, 404}:  # a token of the administrator
             continue
