@@ -291,6 +291,7 @@ def measure_restarts(name: str, fill: int, seconds: float, measured: Round, done
         done(f"{SINGLE[CLEAN_START].words}: {measured.single[CLEAN_START]:.2f}")
         check_stored(servers, [TOPIC], filled, measured, first_messages=1)
         servers.wait_dispatched()
+        servers.cache_stores()
         measured.cells["query"] = figures = run(servers, with_keys(QUERY, stored), seconds, work)
         if figures.note:
             measured.notes.append(f"{TITLES[name]}, {QUERY.title}: {figures.note}")

@@ -157,6 +157,15 @@ class Servers:
         code, body = ask(self.port, 28, {}, b"")
         return code == 0 and int(json.loads(body)["table"]["dispatchBehindBytes"]) == 0
 
+    def cache_stores(self) -> None:
+        """Reads the logs and indexes into the page cache. Apache's broker reads much of its log when it starts, ours does not."""
+        piece = bytearray(1 << 20)
+        for store in self.stores:
+            for path in (*(store / "commitlog").iterdir(), *(store / "index").iterdir()):
+                with path.open("rb", buffering=0) as file:
+                    while file.readinto(piece):
+                        pass
+
     def stop(self) -> None:
         """Stops them cleanly, the name server last."""
         for part in reversed(self._parts):
