@@ -33,7 +33,7 @@ MOST = 65
 """The time lags of the 50 groups that a page shows, and a few requests for each of the two brokers."""
 EACH = {
     "/messages/<id:str>": MOST_SEARCHED + 2 * GROUPS,  # a broker finds a unique id in one topic only
-    "/topics/<topic:str>/consumers": 3 * GROUPS,
+    "/topics/<topic:str>/consumers": 4 * GROUPS,  # its progress at each of the two brokers
 }
 """Pages that ask for each group that consumes the topic, and how often they do."""
 
