@@ -85,7 +85,7 @@ class CountingAdmin:
     async def consumer_connection(self, _group: str) -> Any:
         raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, "not online")
 
-    async def consume_stats(self, _group: str, *, broker: str) -> ConsumeStats:
+    async def consume_stats(self, _group: str, **_where: str) -> ConsumeStats:
         topics = enumerate(self._names[:TOPICS_OF_A_GROUP])
         return ConsumeStats(
             {
