@@ -26,7 +26,7 @@ from headrace.remoting.turns import Turns
 
 BACKLOG: Final = 4096  # limit: connections that wait in the kernel; beyond it clients try again after 1 s. The system may allow fewer
 ACCEPTS_PER_TURN: Final = 64  # limit: connections
-ACCEPT_NS: Final = 1_000_000  # limit: time for them, without opening them
+ACCEPT_NS: Final = 250_000  # limit: time for them, without opening them
 OPENING_NS: Final = 150_000
 """About what opening and closing a connection takes."""
 RETRY_S: Final = 1.0

@@ -9,7 +9,7 @@
      every turn of the loop: the clients that wait are handled one after the other, SLICE_NS each, until their common time is over
 
 If several clients are active, each has SLICE_NS in each window of 4 ms; the rest of its frames waits until the others' data of this turn is handled.
-Those that wait get together a quarter of the time that the loop has spent on others since, TURN_NS at most; if nothing is left to do for others, all
+Those that wait get together an eighth of the time that the loop has spent on others since, TURN_NS at most; if nothing is left to do for others, all
 of it. While frames of a client wait, that is all it gets.
 A single active client may continue, but one turn of the loop handles frames for at most LOOP_NS: with thousands of readable connections an event
 loop would otherwise not accept connections or run callbacks for a long time. All connections of a client share its time (`client_usage`), so more
@@ -127,7 +127,7 @@ class Turns:
         if others_ns < _IDLE:
             self._left_ns = _TURN
         else:
-            self._left_ns = min(self._left_ns + (others_ns >> 2), _TURN)
+            self._left_ns = min(self._left_ns + (others_ns >> 3), _TURN)
         spent_ns = 0
         for _ in range(len(self._clients)):
             if spent_ns >= self._left_ns:
@@ -144,7 +144,7 @@ class Turns:
                 self._clients.append(usage)
             spent_ns = now - began + self._later_ns
         # After a long piece of work of one of them the others do not wait for all of the time that it has cost.
-        self._left_ns = max(self._left_ns - spent_ns, -_LOOP)
+        self._left_ns = max(self._left_ns - spent_ns, -(_LOOP >> 1))
         self._ran_ns = now
         self._ran_later_ns = self._later_ns
         if self._clients:
