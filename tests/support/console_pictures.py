@@ -73,7 +73,11 @@ def pages(port: int) -> dict[str, str]:
     name_server = browser.read("/cluster")["name_servers"]["rows"][0]["address"]
     member = browser.read("/groups/shipping")["members"]["rows"][0]["client"]
     listed = [row["path"].removeprefix("/api/v1") for row in _operations(browser) if row["method"] == "GET"]
-    plain = {path.strip("/").replace("/", "-") or "dashboard": path for path in listed if "{" not in path}
+    plain = {
+        path.strip("/").replace("/", "-") or "dashboard": path
+        for path in listed
+        if "{" not in path and not path.startswith("/history")  # data only, without a page
+    }
     return {
         **plain,
         "charts": "/charts?series=cluster.in,cluster.out&unit=rate&range=6h",
