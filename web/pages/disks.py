@@ -69,7 +69,7 @@ DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
     Column("used_percent", "Disk used (%)", Kind.RATE, help="Usage of the file system that holds the CommitLog."),
     Column("free", "Free", Kind.BYTES),
     Column("peak_percent", "Forecast peak (%)", Kind.RATE, help="Messages expire after fileReservedTime."),
-    Column("history", "History", Kind.DURATION, help="On how much history the forecast rests."),
+    Column("history", "History", Kind.DURATION, help="How much history the forecast is based on."),
     Column(
         "note",
         "Note",

@@ -184,7 +184,7 @@ def test_outcome_says_when_the_group_continues(members: int, told: str) -> None:
         (Reset("Orders", "offset", offset=4, queue=1), "broker and queue must be entered together"),
         (Reset("Orders", "offset", offset=4, broker="broker-a", queue=9), "has no queue 9"),
         (Reset("Orders", "group"), "the source group is missing"),
-        (Reset("Orders", "group", source="billing"), "the offsets of billing cannot be copied to itself"),
+        (Reset("Orders", "group", source="billing"), "the offsets of billing cannot be copied to the group itself"),
         (Reset("Orders", "group", source="nobody"), "the consumer group nobody does not exist"),
         (Reset("Orders", "group", source="idle"), "the group idle has no offsets"),
         (Reset("Orders", "time", time="soon"), "'soon' is not a valid time"),

@@ -237,7 +237,9 @@ class Resets:
         if not reset.source:
             raise Invalid("the source group is missing", "Enter the group whose offsets are to be copied.")
         if reset.source == group:
-            raise Invalid("the offsets of {group} cannot be copied to itself", "Enter another group.", group=group)
+            raise Invalid(
+                "the offsets of {group} cannot be copied to the group itself", "Enter another group.", group=group
+            )
         stored = await TopicReader(self._reads.cluster).group_offsets({reset.topic})
         if stored.problems:
             raise QueryFailed(
