@@ -88,8 +88,8 @@ def test_offset_by_time(client: Client, sent: list[Message]) -> None:
     stored = [message["storeTimestamp"] for message in client.dump(TOPIC) if message["queueId"] == 0]
     assert len(stored) == len(sent) / 2
     assert search(client, 0) == 0
-    assert search(client, stored[0]) == 0
-    assert stored[search(client, stored[20])] == stored[20]
+    for moment in (stored[0], stored[20]):
+        assert stored[search(client, moment)] == moment
     assert search(client, stored[-1] + 3_600_000) in (29, 30)
 
 

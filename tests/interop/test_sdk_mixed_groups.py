@@ -165,7 +165,8 @@ def test_java_and_python_members_share_a_group(server: Server, own_java: Java, t
         assert all(member.places() for member in group.python)
         assert all(group.client.received(name) for name in group.java)
 
-        # Members join, leave and are killed under load: no message is lost.
+        # Members join, leave and are killed under load: no message is lost, and none that was committed is redelivered.
+        asyncio.run(await_consumed(server, topic, topic))
         def trouble() -> None:
             group.leave_python(killed=not orderly)  # a broker keeps a dead client's locks for a minute
             group.join_python()
@@ -181,9 +182,10 @@ def test_java_and_python_members_share_a_group(server: Server, own_java: Java, t
         asyncio.run(await_consumed(server, topic, topic))
         shaken = group.await_places(sent)
         doubles = _new_doubles(given, shaken)
-        # Half a second of a killed member's work that was not stored, and messages in flight when a queue was
-        # reassigned.
-        assert len(doubles) < (20 if orderly else 300), f"{len(doubles)} of 2000 messages were delivered more than once"
+        assert not doubles.keys() & given.keys()
+        # With locks, a queue is handed over with its offset: at most what was in flight is redelivered. Without them,
+        # whoever gets a queue may read its offset before the last owner commits, which Java does every 5 s.
+        assert not orderly or len(doubles) < 20, f"{len(doubles)} of 2000 messages were delivered more than once"
         # Stable again: each message once.
         group.await_shared()
         asyncio.run(send(server, topic, 400, first=sent, at_once=16))

@@ -73,11 +73,12 @@ class HostileClient:
         while data := self._socket.recv(65_536):
             for command in decoder.feed(data):
                 if command.code == RequestCode.GET_CONSUMER_RUNNING_INFO and not command.is_response:
-                    self._socket.sendall(response_to(command, 0, body=report.encode()).encode())
+                    with contextlib.suppress(BrokenPipeError):  # the stream was ended since the request came
+                        self._socket.sendall(response_to(command, 0, body=report.encode()).encode())
 
     def close(self) -> None:
-        """Disconnects."""
-        self._socket.shutdown(socket.SHUT_RDWR)
+        """Ends the stream; the thread reads on until the broker has closed too, as unread data would reset the connection."""
+        self._socket.shutdown(socket.SHUT_WR)
         self._thread.join(30)
         self._socket.close()
 
