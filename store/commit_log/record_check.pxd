@@ -23,3 +23,6 @@ cpdef long long count_agreeing(object entries, long long queue_offset, object vi
 
 @cython.locals(records=cython.longlong, last=cython.longlong, size=int, key=bytes)
 cpdef tuple walk_known(object view, long long position, long long limit, long long file_start, bint check_crc, set known)
+
+@cython.locals(last=cython.longlong, size=int)
+cpdef tuple walk_records(object view, long long position, long long limit, long long file_start)

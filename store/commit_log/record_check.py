@@ -100,6 +100,20 @@ def walk_known(
     return position, size, records, last
 
 
+def walk_records(view: memoryview, position: int, limit: int, file_start: int) -> tuple[int, int]:
+    """Walks over records of the file `view`, which begins at physical offset `file_start`; bodies are not checked.
+
+    Returns the position where there is no whole record, and that of the last record before it, -1 without one.
+    """
+    last = -1
+    while True:
+        size = check_record(view, position, limit, file_start + position, check_crc=False)
+        if size <= 0:
+            return position, last
+        last = position
+        position += size
+
+
 def count_agreeing(
     entries: memoryview, queue_offset: int, view: memoryview, file_start: int, end: int, key: bytes
 ) -> int:

@@ -4,9 +4,12 @@ Without connections it sleeps without requesting a bell. The loop watches the be
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from ssl import SSLContext
+
+import uvloop
 
 from ipc.role_context import RoleContext
 from store.commit_log.reader import CommitLogReader
@@ -37,7 +40,8 @@ def run(
 
     `make_tls`: TLS of slaves that connect, called when the first one uses it; `make_context`: that of the connection to the master.
     """
-    asyncio.run(_Ha(context, config, paths, make_tls, make_context, copies_log=copies_log).run(host, port))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_Ha(context, config, paths, make_tls, make_context, copies_log=copies_log).run(host, port))
 
 
 class _Ha:
@@ -60,7 +64,7 @@ class _Ha:
         self._master = HaMaster(config, context.control, self._reader, context.instance.bells["broker"], make_tls)
         self._make_context = make_context
         self._log = SlaveLog(context.control, config, paths) if copies_log else None
-        self._rung = asyncio.Event()
+        self._is_push_coming = False
         self._stop = asyncio.Event()
 
     async def run(self, host: str, port: int) -> None:
@@ -98,34 +102,37 @@ class _Ha:
         return asyncio.create_task(slave.follow())
 
     async def _round(self) -> None:
-        """Sends new data, then sleeps until rung, stopped, or the next heartbeat."""
+        """What is due at times; written data is sent when the bell rings."""
         self._context.beat()
         self._reader.release_deleted()
         if self._log is not None:
             self._log.release_deleted()
-        self._master.push()
+        self._push()
         self._master.look_after()
-        self._rung.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ROUND_S):
+                await self._stop.wait()
+
+    def _take_ring(self) -> None:
+        self._bell.drain()
+        self._push()
+
+    def _push(self) -> None:
+        """Sends new data; then the bell will ring, or this is called again if there is more."""
+        self._is_push_coming = False
+        self._bell.woke()
         wrote = self._control.wrote_offset
+        self._master.push()
         if self._master.slave_count or self._log is not None:
             self._bell.prepare_sleep()
             if self._control.wrote_offset != wrote:  # order: after prepare_sleep, see ipc.bells
                 self._bell.woke()
-                await asyncio.sleep(0)
-                return
-        await self._sleep()
+                self._push_soon()
 
-    async def _sleep(self) -> None:
-        waits = {asyncio.ensure_future(self._rung.wait()), asyncio.ensure_future(self._stop.wait())}
-        _, pending = await asyncio.wait(waits, timeout=_ROUND_S, return_when=asyncio.FIRST_COMPLETED)
-        for wait in pending:
-            wait.cancel()
-
-    def _take_ring(self) -> None:
-        self._bell.drain()
-        self._bell.woke()
-        self._rung.set()
-        self._master.push()
+    def _push_soon(self) -> None:
+        if not self._is_push_coming:
+            self._is_push_coming = True
+            asyncio.get_running_loop().call_soon(self._push)
 
     async def _wait_until(self, ready: Callable[[], bool]) -> None:
         """For what the housekeeper brings about, which has just been rung: a matter of milliseconds."""

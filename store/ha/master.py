@@ -13,7 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from headrace.protocol.ha_frame import ReportDecoder, encode_head
 from ipc.bells import Bell
@@ -24,7 +24,7 @@ from store.config import StoreConfig
 
 logger = logging.getLogger(__name__)
 
-_FRAMES_A_TURN = 64  # limit: 2 MiB to one slave, then the others are served
+_FRAMES_A_TURN = 16  # limit: 512 KiB to one slave in one write, then the others are served
 _HIGH_WATER_BYTES = 1 << 20  # limit: unsent bytes in the process for a slave that does not read
 
 
@@ -145,8 +145,7 @@ class SlaveLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A slave has connected; it must report its offset before anything is sent."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's are of another class
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         address = transport.get_extra_info("peername") or ("?", 0)
         self._name = f"{address[0]}:{address[1]}"
@@ -229,20 +228,23 @@ class SlaveLink(asyncio.Protocol):
     def push(self) -> None:
         """Sends frames until everything written is sent, the socket is full, or other slaves must be served."""
         transport, batch = self._transport, self._master.config.ha_transfer_batch_size
-        if transport is None or self._next_offset < 0:
+        if transport is None or self._next_offset < 0 or self._is_paused or transport.is_closing():
             return
-        for _ in range(_FRAMES_A_TURN):
-            if self._is_paused or transport.is_closing() or self._next_offset >= self._master.control.wrote_offset:
-                return
+        parts: list[bytes | memoryview] = []
+        wrote = self._master.control.wrote_offset
+        while self._next_offset < wrote and len(parts) < 2 * _FRAMES_A_TURN:
             data = self._master.reader.read_on(self._next_offset)
             if data is None:
                 self.close(f"offset {self._next_offset} was deleted from the log; copy the master's files to the slave")
                 return
             piece = data[:batch]
-            transport.write(encode_head(self._next_offset, len(piece)) + piece)
+            parts += (encode_head(self._next_offset, len(piece)), piece)
             self._next_offset += len(piece)
-            self._last_write = time.monotonic()
-        if not self._is_turn_coming:
+        if not parts:
+            return
+        transport.write(b"".join(parts))  # a copy: the file may be deleted before the slave has read it
+        self._last_write = time.monotonic()
+        if self._next_offset < wrote and not self._is_turn_coming:
             self._is_turn_coming = True
             asyncio.get_running_loop().call_soon(self._take_turn)
 

@@ -69,7 +69,7 @@ class HaSlave:
         host, _, port = self._config.ha_master_address.rpartition(":")
         self._log.start_over()
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(host, int(port), ssl=self._make_context())
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=self._make_context(), limit=_READ_SIZE)
         logger.info(
             "connected to master master=%s copied_offset=%d",
             self._config.ha_master_address,
@@ -103,6 +103,7 @@ class HaSlave:
             last_read = time.monotonic()
             for frame in frames.feed(data):
                 await self._take(frame)
+            self._publish()
 
     async def _take(self, frame: HaFrame) -> None:
         log, offset = self._log, frame.physical_offset
@@ -120,8 +121,13 @@ class HaSlave:
         if not frame.data:
             return
         if not log.has_room(offset, len(frame.data)):
+            self._publish()
             self._bells["housekeeper"].ring()
             await self._wait_until(lambda: log.has_room(offset, len(frame.data)))
         log.append(offset, frame.data)
-        for role in ("dispatch", "flush", "housekeeper"):
-            self._bells[role].ring()
+
+    def _publish(self) -> None:
+        """Publishes what has been copied, once for all frames of a read."""
+        if self._log.publish_complete():
+            for role in ("dispatch", "flush", "housekeeper"):
+                self._bells[role].ring()

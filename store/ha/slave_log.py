@@ -16,7 +16,7 @@ import logging
 from ipc.control_block import ControlBlock
 from ipc.publish.log import LogPublisher
 from store.commit_log.next_record import find_next_record
-from store.commit_log.record_check import BLANK, NO_ROOM, REASONS, check_record, store_timestamp_of
+from store.commit_log.record_check import BLANK, NO_ROOM, REASONS, check_record, store_timestamp_of, walk_records
 from store.commit_log.tail import wipe
 from store.config import RECORD_MARGIN, StoreConfig
 from store.errors import HaError
@@ -82,10 +82,7 @@ class SlaveLog:
         return offset + size_bytes <= self._control.allocated_offset
 
     def append(self, offset: int, data: bytes) -> None:
-        """Copies the bytes of one frame and publishes the records that are now complete.
-
-        Raises HaError if they do not begin at the end of the log, or are not records; the connection must then be closed.
-        """
+        """Copies the bytes of one frame. Raises HaError if they do not begin at the end of the log; the connection must then be closed."""
         if offset != self.copied_offset:
             raise HaError(
                 f"offset mismatch: master sent {offset}, local log ends at {self.copied_offset}; "
@@ -103,7 +100,6 @@ class SlaveLog:
             rest = rest[len(piece) :]
             self.copied_offset += len(piece)
         fault_point("ha.copied")
-        self._publish_complete()
 
     def release_deleted(self) -> None:
         """Releases files that have been deleted."""
@@ -119,31 +115,39 @@ class SlaveLog:
             raise HaError(f"the CommitLog file for offset {offset} is missing")
         return file
 
-    def _publish_complete(self) -> None:
+    def publish_complete(self) -> bool:
+        """Publishes the records that are now complete; whether there are any.
+
+        Raises HaError if what the master sent are not records; the connection must then be closed.
+        """
         offset, timestamp = self.wrote_offset, self._timestamp
         while offset + _HEAD_SIZE <= self.copied_offset:
             file = self._file_for(offset)
             position = offset - file.start_offset
             copied = min(self.copied_offset - file.start_offset, file.size_bytes)
-            size = check_record(file.view, position, copied, offset, check_crc=False)
-            if size > 0:
-                timestamp = store_timestamp_of(file.view, position)
-                offset += size
+            end, last = walk_records(file.view, position, copied, file.start_offset)
+            if last >= 0:
+                timestamp = store_timestamp_of(file.view, last)
+                offset = file.start_offset + end
                 self._has_fitted = True
-            elif size == BLANK and self.copied_offset >= file.end_offset:
+                continue
+            reason = check_record(file.view, position, copied, offset, check_crc=False)
+            if reason == BLANK and self.copied_offset >= file.end_offset:
                 offset = file.end_offset
-            elif size in (BLANK, NO_ROOM) and self._may_be_whole_later(file, position):
+            elif reason in (BLANK, NO_ROOM) and self._may_be_whole_later(file, position):
                 break
             elif not self._has_fitted:
-                raise HaError(f"the master sent an invalid record at offset {offset}: {REASONS[size]}")
+                raise HaError(f"the master sent an invalid record at offset {offset}: {REASONS[reason]}")
             else:
-                following = self._behind_damage(file, offset, copied, REASONS[size])
+                following = self._behind_damage(file, offset, copied, REASONS[reason])
                 if following < 0:
                     break
                 offset = following
-        if offset > self.wrote_offset:
-            self.wrote_offset, self._timestamp = offset, timestamp
-            self._publisher.wrote(offset, timestamp)
+        if offset <= self.wrote_offset:
+            return False
+        self.wrote_offset, self._timestamp = offset, timestamp
+        self._publisher.wrote(offset, timestamp)
+        return True
 
     def _behind_damage(self, file: MappedFile, offset: int, copied: int, reason: str) -> int:
         """Where the log continues behind the damage at `offset`; -1 while the master has not sent that much."""

@@ -41,6 +41,12 @@ def copy(tmp_path: Path, instance: Instance) -> Iterator[SlaveLog]:
     made.close()
 
 
+def take(copy: SlaveLog, offset: int, data: bytes) -> None:
+    """A read with one frame."""
+    copy.append(offset, data)
+    copy.publish_complete()
+
+
 def log_of(root: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted((root / "commitlog").iterdir()))
 
@@ -58,7 +64,7 @@ def test_log_equals_the_masters_however_frames_are_split(
     offset = 0
     while offset < len(data):
         end = min(offset + piece, len(data), offset - offset % LOG_FILE_SIZE + LOG_FILE_SIZE)
-        copy.append(offset, data[offset:end])
+        take(copy, offset, data[offset:end])
         offset = end
         assert copy.copied_offset == offset
         assert instance.control.wrote_offset in ends
@@ -70,7 +76,7 @@ def test_log_equals_the_masters_however_frames_are_split(
 
 def test_frame_that_does_not_begin_at_the_end_of_the_log_is_refused(copy: SlaveLog) -> None:
     with pytest.raises(HaError, match="master sent 5, local log ends at 0"):
-        copy.append(5, b"x")
+        take(copy, 5, b"x")
 
 
 @pytest.mark.parametrize(
@@ -78,13 +84,13 @@ def test_frame_that_does_not_begin_at_the_end_of_the_log_is_refused(copy: SlaveL
 )
 def test_invalid_records_are_refused_and_never_published(instance: Instance, copy: SlaveLog, data: bytes) -> None:
     with pytest.raises(HaError, match="an invalid record at offset 0"):
-        copy.append(0, data)
+        take(copy, 0, data)
     assert instance.control.wrote_offset == 0
 
 
 def test_record_with_another_physical_offset_is_refused(instance: Instance, copy: SlaveLog) -> None:
     with pytest.raises(HaError, match="contains a different physical offset"):
-        copy.append(0, encode_record(topic="T", body=b"b", physical_offset=999))
+        take(copy, 0, encode_record(topic="T", body=b"b", physical_offset=999))
     assert instance.control.wrote_offset == 0
 
 
@@ -93,13 +99,13 @@ def test_partial_record_is_wiped_before_the_log_continues(
 ) -> None:
     data = log_of(master.paths.root)
     second = master.written[1]
-    copy.append(0, data[: second.physical_offset + 50])
+    take(copy, 0, data[: second.physical_offset + 50])
     assert (copy.wrote_offset, copy.copied_offset) == (second.physical_offset, second.physical_offset + 50)
     restarted = SlaveLog(instance.control, small_config(tmp_path / "slave"), small_config(tmp_path / "slave").paths())
     restarted.start_over()
     assert restarted.copied_offset == second.physical_offset
     assert not log_of(tmp_path / "slave")[second.physical_offset :].strip(b"\0")
-    restarted.append(second.physical_offset, data[second.physical_offset : second.physical_offset + second.size_bytes])
+    take(restarted, second.physical_offset, data[second.physical_offset : second.physical_offset + second.size_bytes])
     assert instance.control.wrote_offset == second.physical_offset + second.size_bytes
     restarted.close()
 
@@ -131,7 +137,7 @@ def test_slave_lacks_only_the_damaged_records_of_its_master(
     for offset in range(0, len(data), piece):
         # A frame never crosses the end of a file.
         for begin, end in _within_files(offset, min(offset + piece, len(data))):
-            copy.append(begin, data[begin:end])
+            take(copy, begin, data[begin:end])
     assert instance.control.wrote_offset == master.offset
     assert log_of(tmp_path / "slave")[: master.offset] == data
 
@@ -143,7 +149,7 @@ def test_damage_up_to_the_end_of_a_file_is_skipped_at_the_next_file(
     damage(master.paths.commit_log, LOG_FILE_SIZE, start, LOG_FILE_SIZE - start)
     data = log_of(master.paths.root)[: master.offset]
     for begin, end in _within_files(0, len(data)):
-        copy.append(begin, data[begin:end])
+        take(copy, begin, data[begin:end])
     assert instance.control.wrote_offset == master.offset
     assert log_of(tmp_path / "slave")[: master.offset] == data
 
@@ -151,10 +157,10 @@ def test_damage_up_to_the_end_of_a_file_is_skipped_at_the_next_file(
 def test_damage_at_the_start_of_a_connection_is_refused(master: LogBuilder, instance: Instance, copy: SlaveLog) -> None:
     data = log_of(master.paths.root)
     first = master.written[4].physical_offset
-    copy.append(0, data[:first])
+    take(copy, 0, data[:first])
     copy.start_over()
     with pytest.raises(HaError, match=f"an invalid record at offset {first}"):
-        copy.append(first, bytes(60) + data[first + 60 : first + 5000])
+        take(copy, first, bytes(60) + data[first + 60 : first + 5000])
     assert instance.control.wrote_offset == first
 
 
@@ -163,7 +169,7 @@ def test_release_deleted_unmaps_files_below_the_minimum_of_the_log(
 ) -> None:
     data = log_of(master.paths.root)[: master.offset]
     for begin, end in _within_files(0, len(data)):
-        copy.append(begin, data[begin:end])
+        take(copy, begin, data[begin:end])
     config = small_config(tmp_path / "slave")
     reader = CommitLogReader(config.paths(), config, instance.control)
     assert reader.record_at(0) is not None
