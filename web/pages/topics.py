@@ -1,5 +1,6 @@
 """Topics: the list, one topic with its queues and consumer groups, and how to create, change and delete them and send a message."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -240,9 +241,9 @@ class TopicPages:
 
     async def list_topics(self, _visit: Visit) -> View:
         """All topics of the cluster."""
-        topics = await self._reader.names()
-        system = await self._reader.system_names()
-        configs = await self._reader.configs()
+        topics, system, configs, masters = await asyncio.gather(
+            self._reader.names(), self._reader.system_names(), self._reader.configs(), self._reader.masters()
+        )
         table = Table(
             "topics",
             TopicRow,
@@ -255,8 +256,7 @@ class TopicPages:
             enrich=self._add_statistics,
             empty="The cluster has no topics.",
         )
-        brokers = sorted(await self._reader.masters())
-        return View("Topics", "topics/list.html", {"brokers": brokers}, [table], problems=configs.problems)
+        return View("Topics", "topics/list.html", {"brokers": sorted(masters)}, [table], problems=configs.problems)
 
     async def show_topic(self, visit: Visit) -> View:
         """One topic."""
@@ -354,8 +354,10 @@ class TopicPages:
 
     async def _add_statistics(self, rows: Sequence[TopicRow]) -> Sequence[TopicRow]:
         """Two requests for each broker and one for each row and broker."""
-        offsets = await self._reader.group_offsets({row.topic for row in rows})
-        answers = await self._cluster.map(self._reader.statistics, [row.topic for row in rows])
+        topics = [row.topic for row in rows]
+        offsets, answers = await asyncio.gather(
+            self._reader.group_offsets(set(topics)), self._cluster.map(self._reader.statistics, topics)
+        )
         enriched: list[TopicRow] = []
         for row, answer in zip(rows, answers, strict=True):
             if isinstance(answer, Exception):
