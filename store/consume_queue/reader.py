@@ -85,6 +85,30 @@ class ConsumeQueueReader:
         physical_offset, size, tags_code = ENTRY.unpack_from(data)
         return physical_offset, size, tags_code
 
+    def peek(self, topic: bytes | str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
+        """As `entry`, but a file that is not mapped is only read: for requests that need one entry of each of many thousand queues."""
+        name = _as_bytes(topic)
+        position = queue_offset * ENTRY_SIZE
+        start = position - position % self._file_size
+        if (name, queue_id, start) in self._mapped:
+            return self.entry(name, queue_id, queue_offset)
+        min_offset, max_offset = self.bounds(name, queue_id)
+        if not min_offset <= queue_offset < max_offset:
+            return None
+        path = self._paths.queue(os.fsdecode(name), queue_id) / file_name(start)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # deleted since
+            return None
+        try:
+            data = os.pread(fd, ENTRY_SIZE, position - start)
+        finally:
+            os.close(fd)
+        if len(data) < ENTRY_SIZE:
+            return None
+        physical_offset, size, tags_code = ENTRY.unpack(data)
+        return physical_offset, size, tags_code
+
     def release_deleted(self) -> Iterator[None]:
         """Releases files of deleted entries and deleted queues; a step handles several thousand."""
         for number, place in enumerate(list(self._mapped), 1):

@@ -50,7 +50,7 @@ class TimeQuery:
 
     def timestamp_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """When the message at this queue offset was stored, ms; -1 if it does not exist or is deleted."""
-        entry = self._queues.entry(topic, queue_id, queue_offset)
+        entry = self._queues.peek(topic, queue_id, queue_offset)
         return _NONE if entry is None else self._log.store_timestamp_at(entry[0], entry[1])
 
     def earliest_timestamp(self, topic: str, queue_id: int) -> int:
@@ -63,13 +63,15 @@ class TimeQuery:
 
     def _first_known(self, topic: str, queue_id: int, queue_offsets: Iterable[int]) -> int:
         """When the first of these with a readable record was stored; -1 without one, or if one is deleted."""
+        find = self._queues.peek
         for queue_offset in queue_offsets:
-            entry = self._queues.entry(topic, queue_id, queue_offset)
+            entry = find(topic, queue_id, queue_offset)
             if entry is None:
                 break
             timestamp = self._log.store_timestamp_at(entry[0], entry[1])
             if timestamp >= 0 or not self._log.is_kept(entry[0]):
                 return timestamp
+            find = self._queues.entry  # that record is damaged; its neighbours may be, too
         return _NONE
 
     def _search(self, entries: memoryview, skipped: int, first: int, timestamp_ms: int) -> int:

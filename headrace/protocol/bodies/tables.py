@@ -1,12 +1,17 @@
 """Tables of a broker, as slaves and tools request them and as the files under `config/` store them."""
 
+import re
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final, Self
+
+import msgspec
 
 from headrace.model.data_version import DataVersion
 from headrace.model.subscription_group import SubscriptionGroupConfig
 from headrace.model.topic_config import TopicConfig
 from headrace.protocol import fastjson
-from headrace.protocol.json_bean import JsonBody
+from headrace.protocol.json_bean import JsonBody, from_value
 
 
 @dataclass(slots=True)
@@ -30,6 +35,27 @@ class ConsumerOffsetSerializeWrapper(JsonBody):
     """Offsets by `topic@group`, then by queue id: answer to GET_ALL_CONSUMER_OFFSET, `consumerOffset.json`."""
 
     offset_table: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def decode(cls, data: bytes | str, *, untrusted: bool = False) -> Self:
+        """As for other bodies, in a fourth of the time if the text is as brokers write it: there may be a hundred thousand offsets."""
+        if isinstance(data, bytes) and not untrusted:
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                return cls(_OFFSETS.decode(_QUEUE_ID.sub(_quoted, data)).offset_table)
+        return from_value(cls, fastjson.loads(data, untrusted=untrusted))
+
+
+class _Offsets(msgspec.Struct, rename="camel"):
+    offset_table: dict[str, dict[int, int]]
+
+
+_OFFSETS: Final = msgspec.json.Decoder(_Offsets)
+_QUEUE_ID: Final = re.compile(rb"([{,])(\d+):")
+
+
+def _quoted(match: "re.Match[bytes]") -> bytes:
+    """Quotes a queue id. Inside the name of a topic this ends the string, and what follows is no JSON: decoding fails."""
+    return b'%b"%b":' % match.groups()
 
 
 @dataclass(slots=True)

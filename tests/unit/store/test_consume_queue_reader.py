@@ -67,6 +67,28 @@ def test_one_entry_is_read_with_all_its_fields(pair: Pair) -> None:
     assert pair.reader.entry(b"Topic", 0, 3) is None
 
 
+def test_peek_reads_an_entry_without_mapping_its_file(tmp_path: Path, pair: Pair) -> None:
+    pair.put(0, 70)
+    pair.writer.close()
+    assert [pair.reader.peek("Topic", 0, offset) for offset in (0, 49, 50, 69)] == [
+        (0, 10, 7), (490, 10, 7), (500, 10, 7), (690, 10, 7),
+    ]  # fmt: skip
+    assert pair.reader.peek(b"Topic", 0, 70) is pair.reader.peek("Topic", 0, -1) is None
+    assert pair.reader.peek("Missing", 0, 0) is None
+    assert mapped_files(tmp_path) == set()
+    assert pair.reader.entry("Topic", 0, 60) == pair.reader.peek("Topic", 0, 60)
+    assert len(mapped_files(tmp_path)) == 1
+
+
+def test_peek_finds_nothing_in_a_missing_or_short_file(tmp_path: Path, pair: Pair) -> None:
+    pair.put(0, 70)
+    pair.writer.close()
+    folder = tmp_path / "consumequeue" / "Topic" / "0"
+    (folder / f"{0:020}").unlink()
+    (folder / f"{50 * ENTRY_SIZE:020}").write_bytes(bytes(30))
+    assert pair.reader.peek("Topic", 0, 0) is pair.reader.peek("Topic", 0, 60) is None
+
+
 def test_unknown_queue_is_empty(pair: Pair) -> None:
     assert pair.reader.bounds("Missing", 3) == (0, 0)
     assert pair.offsets(0, "Missing") is None

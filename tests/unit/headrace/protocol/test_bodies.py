@@ -157,6 +157,13 @@ def test_offsets_by_queue_id_are_decoded_with_bare_and_quoted_keys() -> None:
     assert expected.encode_pretty() == '{\n\t"offsetTable":{\n\t\t"T@g":{0:3,1:0\n\t\t}\n\t}\n}'
 
 
+@pytest.mark.parametrize("name", ["T,5:x@g", "T{5:@g", ',5:"', "{1:2,3:4}", "caf\u00e9@g", "\\,1:"])
+def test_offsets_of_queues_with_hostile_names_are_decoded(name: str) -> None:
+    body = ConsumerOffsetSerializeWrapper({name: {0: 3, 11: 1 << 62}, "T@g": {2: 0}, "None@g": {}})
+    assert ConsumerOffsetSerializeWrapper.decode(body.encode()) == body
+    assert ConsumerOffsetSerializeWrapper.decode(body.encode(), untrusted=True) == body
+
+
 def test_missing_group_fields_have_their_defaults() -> None:
     assert decode_bean(SubscriptionGroupConfig, b'{"groupName":"g","retryQueueNums":2}') == SubscriptionGroupConfig(
         "g", retry_queue_count=2
