@@ -74,7 +74,11 @@ def service_sources(data: Path) -> Sources | None:
 def _chosen_folders() -> set[Path]:
     """The data folders that drop-ins of the service set."""
     texts = [path.read_text(encoding="utf-8") for path in _DROP_IN.parent.glob("*.conf")]
-    return {Path(each) for text in texts for each in re.findall(r'^Environment=.*HEADRACE_DATA=([^" \n]+)', text, re.M)}
+    return {
+        Path(each)
+        for text in texts
+        for each in re.findall(r'^Environment=.*HEADRACE_DATA=([^" \n]+)', text, re.MULTILINE)
+    }
 
 
 def write_configuration(answers: Answers, folder: Path) -> Written:
