@@ -167,6 +167,7 @@ def test_java_and_python_members_share_a_group(server: Server, own_java: Java, t
 
         # Members join, leave and are killed under load: no message is lost, and none that was committed is redelivered.
         asyncio.run(await_consumed(server, topic, topic))
+
         def trouble() -> None:
             group.leave_python(killed=not orderly)  # a broker keeps a dead client's locks for a minute
             group.join_python()
