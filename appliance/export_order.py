@@ -48,7 +48,7 @@ class ExportOrder:
             raise ExportRefused(f"format {str(kind)[:80]!r} is not one of {', '.join(FORMATS)}")
         broker = request.get("broker", "")
         if not isinstance(broker, str):
-            raise ExportRefused("broker is not a name")
+            raise ExportRefused("broker: expected a string, the broker's name")
         from_ms, to_ms = _time(request, "from_ms"), _time(request, "to_ms")
         if from_ms is not None and to_ms is not None and from_ms >= to_ms:
             raise ExportRefused("the period ends before it begins; swap the two times")

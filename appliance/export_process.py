@@ -89,9 +89,7 @@ def make_target(folder: Path, name: str, store: Path) -> Path:
     The folder of exports may be a link, which the administrator has made. What is in it may not: the exporter would write wherever it leads.
     """
     if "#" in str(folder):
-        raise ExportRefused(
-            f"the folder of exports {folder} contains '#', which targets cannot contain; set exportFolder"
-        )
+        raise ExportRefused(f"the export folder {folder} contains '#'; set exportFolder to a path without '#'")
     real, real_store = folder.resolve(), store.resolve()
     if real == real_store or real_store in real.parents:
         raise ExportRefused(
@@ -111,7 +109,7 @@ def check_disk(folder: Path, level: float = DISK_LEVEL) -> None:
     used = used_ratio(folder)
     if used >= level:
         raise ExportRefused(
-            f"the disk of {folder} is {used:.0%} full, and exports end at {level:.0%}; free some space, then start the export again"
+            f"the disk of {folder} is {used:.0%} full, and exports stop at {level:.0%}; free some space, then start the export again"
         )
 
 

@@ -30,6 +30,7 @@ SERVICE_CONFIGURATION: Final = Path("/etc/headrace")
 SERVICE_DATA: Final = Path("/var/lib/headrace")
 SERVICE_PROGRAM: Final = Path("/usr/lib/headrace")
 _DROP_IN: Final = Path("/etc/systemd/system/headrace.service.d/data.conf")
+_FILES: Final = ("appliance.toml", "broker.conf", "namesrv.conf")
 _USER: Final = "headrace"
 _READ_ONLY: Final = ("appliance.toml", "namesrv.conf")
 _SMALL_MACHINE_MB: Final = 4096
@@ -59,6 +60,27 @@ class Written:
     secret: str
 
 
+def service_sources(data: Path) -> Sources | None:
+    """The configuration files of the packaged service that has this data folder; None if no service has it."""
+    name = ""
+    if data != SERVICE_DATA and data not in _chosen_folders():
+        name = str(data).removeprefix(f"{SERVICE_DATA}-")  # headrace@NAME
+        if name == str(data):
+            return None
+    toml, conf, nameserver = (str(SERVICE_CONFIGURATION / name / file) for file in _FILES)
+    return Sources(str(data), conf, toml, nameserver) if os.path.exists(conf) else None
+
+
+def _chosen_folders() -> set[Path]:
+    """The data folders that drop-ins of the service set."""
+    texts = [path.read_text(encoding="utf-8") for path in _DROP_IN.parent.glob("*.conf")]
+    return {
+        Path(each)
+        for text in texts
+        for each in re.findall(r'^Environment=.*HEADRACE_DATA=([^" \n]+)', text, re.MULTILINE)
+    }
+
+
 def write_configuration(answers: Answers, folder: Path) -> Written:
     """Write the files below `folder`. Raises ConfigurationError, ApplianceError; then the configuration is as before."""
     if answers.memory_mb < _LEAST_MB:
@@ -75,7 +97,7 @@ def write_configuration(answers: Answers, folder: Path) -> Written:
         raise ConfigurationError(
             f"data folder {answers.data}: purging the package deletes {SERVICE_DATA}; choose that folder itself or one outside it"
         )
-    toml, conf, nameserver = (folder / name for name in ("appliance.toml", "broker.conf", "namesrv.conf"))
+    toml, conf, nameserver = (folder / name for name in _FILES)
     tls = folder / "tls"
     changes = {"host": json.dumps(answers.host)}  # also a string of TOML
     if answers.tls:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,15 +14,19 @@ from appliance.errors import ApplianceError
 from broker.access.acl_folder import PLAIN_FILE, AclFolder
 from broker.access.errors import BadAclFile
 
+if TYPE_CHECKING:
+    from broker.config import BrokerConfig
+
 _home_option = click.option(
     "--home",
     metavar="DIR",
-    help="Folder that contains conf/, if broker.conf sets rocketmqHome. Default: the data folder.",
+    help="Folder that contains conf/, if broker.conf sets rocketmqHome. Default: the data folder; for an installed service, as configured.",
 )
 _plain_file_option = click.option(
-    "--plain-file", metavar="FILE", default=PLAIN_FILE, show_default=True,
-    help="The main file, if broker.conf sets rocketmq.acl.plain.file.",
-)  # fmt: skip
+    "--plain-file",
+    metavar="FILE",
+    help=f"The main file, if broker.conf sets rocketmq.acl.plain.file. Default: {PLAIN_FILE}; for an installed service, as configured.",
+)
 
 
 def files_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,8 +34,8 @@ def files_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return data_option(broker_option(_home_option(_plain_file_option(command))))
 
 
-def folder_of(data: str, broker: str | None, home: str | None, plain_file: str) -> AclFolder:
-    """The ACL files of a broker. Raises ApplianceError if it is not clear which broker, or its folder does not exist."""
+def folder_of(data: str, broker: str | None, home: str | None, plain_file: str | None) -> AclFolder:
+    """The ACL files of a broker, by default those that the configuration of the installed service names. Raises ApplianceError if it is not clear which broker, or its folder does not exist."""
     if home is None and broker is None:
         store_of(data, None)  # refuses to choose between several brokers
     folder = Path(home if home is not None else paths_of(data).broker(broker or "").folder)
@@ -43,7 +47,19 @@ def folder_of(data: str, broker: str | None, home: str | None, plain_file: str) 
         raise ApplianceError(
             f"{folder}: no such folder; give the data folder with --data DIR or rocketmqHome with --home DIR"
         )
-    return AclFolder(folder, plain_file)
+    configured = None if home is not None else _configured(data, broker)
+    if configured is None:
+        return AclFolder(folder, plain_file or PLAIN_FILE)
+    return AclFolder(Path(configured.rocketmq_home), plain_file or configured.acl_plain_file)
+
+
+def _configured(data: str, broker: str | None) -> "BrokerConfig | None":
+    from appliance.configuration_reader import read_configuration  # noqa: PLC0415  slow to import
+    from appliance.setup_files import service_sources  # noqa: PLC0415
+
+    sources = service_sources(Path(paths_of(data).data))
+    brokers = () if sources is None else read_configuration(sources).brokers
+    return next((each.broker for each in brokers if broker in (None, each.name)), None)
 
 
 @contextmanager

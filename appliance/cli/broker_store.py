@@ -21,8 +21,8 @@ def store_of(data: str, broker: str | None) -> Path:
         if stores:
             raise ApplianceError(f"{paths.data} has several brokers; choose one with --broker: {', '.join(stores)}")
         return only
+    if not stores:
+        raise ApplianceError(f"{paths.data} does not have several brokers; omit --broker")
     if broker not in stores:
-        raise ApplianceError(
-            f"{paths.data} has no broker {broker}; existing brokers: {', '.join(stores) or 'one, without a name (omit --broker)'}"
-        )
+        raise ApplianceError(f"{paths.data} has no broker {broker}; existing brokers: {', '.join(stores)}")
     return stores[broker]

@@ -142,7 +142,7 @@ class Relays:
                 command,
                 ResponseCode.CONSUMER_NOT_ONLINE,
                 f"Consumer not online, so can not reset offset, Group: {header.group} Topic: {header.topic}; "
-                "commit the offsets on its behalf (UPDATE_CONSUMER_OFFSET), as tools do",
+                "start a consumer of the group, or reset its offsets in the console (Reset offsets)",
             )
         too_old = [client for client in consumers.clients.values() if client.version < MIN_RESET_OFFSET_VERSION]
         if too_old:

@@ -121,8 +121,7 @@ class FilterFunctions:
             function.looked_at = now
         if function.account.disabled_reason:
             return (
-                f"the filter function {name} is disabled because it {function.account.disabled_reason}; "
-                f"fix it and run: headrace filter enable {name}"
+                f"the filter function {name} is disabled because it {function.account.disabled_reason}; {_remedy(name)}"
             )
         return function.found
 
@@ -166,7 +165,7 @@ class FilterFunctions:
         if account.disabled_reason:
             raise PythonFilterFailed(
                 function.found.name,
-                f"is disabled because it {account.disabled_reason}; fix it and run: headrace filter enable {function.found.name}",
+                f"is disabled because it {account.disabled_reason}; {_remedy(function.found.name)}",
             )
         function.asked_at = self._clock()
         try:
@@ -266,8 +265,8 @@ class FilterFunctions:
         if len(function.recent) == MOST_FAILURES and now - function.recent[0] <= WITHIN_S:
             account.disabled_reason = error.reason
             logger.error(
-                "filter function disabled name=%s failures_per_minute=%d advice='fix it and run: headrace filter enable %s'",
-                function.found.name, MOST_FAILURES, function.found.name,
+                "filter function disabled name=%s failures_per_minute=%d advice='%s'",
+                function.found.name, MOST_FAILURES, _remedy(function.found.name),
             )  # fmt: skip
             self.report()
 
@@ -373,3 +372,8 @@ class FilterFunctions:
             name: Account(**{key: value for key, value in said.items() if key in names})
             for name, said in read_report(self._report).items()
         }
+
+
+def _remedy(name: str) -> str:
+    """What to do about a disabled function."""
+    return f"fix it and run: headrace filter put {name}.py; to enable it unchanged: headrace filter enable {name}"

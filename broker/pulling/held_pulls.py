@@ -1,8 +1,7 @@
-"""HeldPulls: the table of pulls that found no message and wait for one, by queue and by deadline (store spec 13.5).
+"""HeldPulls: the table of held pulls by queue and by deadline; expires the deadlines that `LongPolling.hold` sets (store spec 13.5).
 
 Dispatch rings when rows of the queue table have changed, and names the rows in a ring, so the cost of a bell does not grow
-with the number of held pulls. A pull is tried again when its queue has grown, and answered at its deadline in any case
-(broker/pulling/long_polling.py, whose `hold` sets the deadline).
+with the number of held pulls. A pull is tried again when its queue has grown, and answered at its deadline in any case.
 
 A pull is dropped when its connection is lost, and the pulls of a connection, and of all, are limited.
 

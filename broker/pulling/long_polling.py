@@ -1,11 +1,12 @@
-"""LongPolling: holds pulls that found no message, and evaluates them again until they can be answered (store spec 13.5).
+"""LongPolling: holds pulls that found no message, sets their timeouts (`hold`), and evaluates them again until they are answered.
 
     queue has grown ──┐                                 ┌─► a wanted message, a refusal: answer
                       ├─► check ─► select ─► conclude ──┤
     deadline ─────────┘                                 └─► nothing wanted: hold again, after the examined messages
 
-Topic, group, subscription and function are looked up each time. A pull by tags or expression is evaluated in its turn on the
-connection, a pull by a filter function in a task, because another process selects its messages.
+Store spec 13.5. `HeldPulls` keeps the deadlines. Topic, group, subscription and function are looked up each time. A pull by tags or
+expression is evaluated in its turn on the connection, a pull by a filter function in a task, because another process selects its
+messages.
 """
 
 import asyncio

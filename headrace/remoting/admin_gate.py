@@ -100,6 +100,6 @@ class AdminGate:
         host = connection.remote_address[0]
         remark = (
             f"{request_name(command.code)} refused: {host} is not allowed to administer this {self._server};"
-            f" to allow it, set adminAllow={host} in the {self._server}'s configuration and restart{self._advice}"
+            f" to allow it, add {host} to adminAllow in the {self._server}'s configuration and restart{self._advice}"
         )
         return response_to(command, ResponseCode.NO_PERMISSION, remark)

@@ -16,13 +16,13 @@ import pyarrow as pa
 from spark_exporter.errors import ExportError
 
 SCHEMA_VERSION: Final = 1
-"""Raised when a column's name, type or meaning changes. A target says with which it was made."""
+"""Raised when a column's name, type or meaning changes. A target stores the version with which it was created."""
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 PROPERTIES: Final = pa.map_(pa.string(), pa.string())
 
 MESSAGES: Final = pa.schema([
-    pa.field("cluster", pa.string()),  # given by the operator: the log does not say it
+    pa.field("cluster", pa.string()),  # given by the operator: not stored in the log
     pa.field("broker_name", pa.string()),  # likewise
     pa.field("topic", pa.string()),
     pa.field("queue_id", pa.int32()),
@@ -33,7 +33,7 @@ MESSAGES: Final = pa.schema([
     pa.field("offset_msg_id", pa.string()),  # store host, port and physical offset in hexadecimal
     pa.field("keys", pa.string()),
     pa.field("tags", pa.string()),
-    pa.field("born_timestamp", TIMESTAMP),  # null where the client's clock said no year from 1 to 9999
+    pa.field("born_timestamp", TIMESTAMP),  # null if the stored time is outside the years 1 to 9999
     pa.field("store_timestamp", TIMESTAMP),
     pa.field("born_host", pa.string()),  # address:port, IPv6 in brackets
     pa.field("store_host", pa.string()),
@@ -42,9 +42,9 @@ MESSAGES: Final = pa.schema([
     pa.field("sys_flag", pa.int32()),  # as stored, also where the body was inflated
     pa.field("prepared_transaction_offset", pa.int64()),
     pa.field("body_crc", pa.int32()),  # of the body as stored
-    pa.field("real_topic", pa.string()),  # REAL_TOPIC: where a delayed or half message is meant to go
-    pa.field("retry_topic", pa.string()),  # RETRY_TOPIC: whence a message of %RETRY% or %DLQ% came
-    pa.field("properties", PROPERTIES),  # all but UNIQ_KEY, KEYS and TAGS, unless asked
+    pa.field("real_topic", pa.string()),  # REAL_TOPIC: the destination of a delayed or half message
+    pa.field("retry_topic", pa.string()),  # RETRY_TOPIC: the original topic of a message in %RETRY% or %DLQ%
+    pa.field("properties", PROPERTIES),  # without UNIQ_KEY, KEYS and TAGS, except with --raw-properties
     pa.field("body", pa.binary()),
 ])  # fmt: skip
 """A message."""
@@ -55,18 +55,18 @@ QUARANTINE: Final = pa.schema([
     pa.field("commit_log_offset", pa.int64()),
     pa.field("size", pa.int64()),  # bytes that are damaged
     pa.field("reason", pa.string()),
-    pa.field("raw", pa.binary()),  # the first of them, as they lie in the log
+    pa.field("raw", pa.binary()),  # the first of them, as stored in the log
 ])  # fmt: skip
-"""Bytes of the log that are no good record."""
+"""Bytes of the log that are not a valid record."""
 
 BODY_COLUMN: Final = "body_json"
 """The column behind those of `MESSAGES` in tables whose bodies are typed: a struct, see `body_schema`."""
 
 MAY_BE_NULL: Final = frozenset({"msg_id", "keys", "tags", "born_timestamp", "real_topic", "retry_topic"})
-"""Columns of `MESSAGES` that are null where a message has no such property, or was born at no time. No other column is, of no table."""
+"""Columns of `MESSAGES` that are null where a message has no such property, or whose born_timestamp is outside the years 1 to 9999. All other columns, of both tables, are never null."""
 
 DATE_COLUMN: Final = "dt"
-"""The partition column that says the UTC date of `store_timestamp`; in Hive and Delta layouts it is no column of the files."""
+"""The partition column with the UTC date of `store_timestamp`; in Hive and Delta layouts it is not a column of the files."""
 
 
 def chosen(columns: Sequence[str] | None) -> pa.Schema:
@@ -80,5 +80,5 @@ def chosen(columns: Sequence[str] | None) -> pa.Schema:
 
 
 def without_nulls(schema: pa.Schema) -> pa.Schema:
-    """`schema`, some columns of `MESSAGES` or `QUARANTINE`, with the promise that those which are never null are not."""
+    """`schema`, some columns of `MESSAGES` or `QUARANTINE`, with columns that are never null declared as such."""
     return pa.schema([field.with_nullable(field.name in MAY_BE_NULL) for field in schema])

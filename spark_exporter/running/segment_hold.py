@@ -26,9 +26,12 @@ from spark_exporter.running.held_segments import FOLDER
 CLEANING_LEVEL: Final = 0.75
 """Disk usage above which brokers delete files before their retention time expires (diskMaxUsedSpaceRatio)."""
 
-TOO_FULL: Final = "the disk is above its cleaning level: segments are no longer protected from deletion"
-
 _OWNER: Final = "owner"
+
+
+def too_full(level: float) -> str:
+    """Why nothing is held on a disk whose usage is above `level`."""
+    return f"disk usage exceeds {level:.0%} (the default diskMaxUsedSpaceRatio): segments are no longer protected from deletion"
 
 
 class SegmentHold:
@@ -45,7 +48,7 @@ class SegmentHold:
     def take(self, ranges: Sequence[ByteRange]) -> list[ByteRange]:
         """Link the segments of these ranges. Returns the ranges with the links' paths, where links exist."""
         if self._is_disk_too_full():
-            self.problem = TOO_FULL
+            self.problem = too_full(self._cleaning_level)
             return list(ranges)
         try:
             self._folder.mkdir(parents=True)
@@ -78,7 +81,7 @@ class SegmentHold:
         if self.problem is not None or not self._is_disk_too_full():
             return False
         self.release()
-        self.problem = TOO_FULL
+        self.problem = too_full(self._cleaning_level)
         return True
 
     def _is_disk_too_full(self) -> bool:

@@ -28,7 +28,8 @@ try:
     from deltalake.transaction import AddAction
 except ImportError:
     raise MissingPackage(
-        "Delta tables require the package deltalake: pip install 'headrace-appliance[delta]'"
+        "Delta tables require the package deltalake; run in Headrace's virtual environment: pip install 'headrace-appliance[delta]'. "
+        "The Debian and RPM packages export to Parquet only"
     ) from None
 
 QUARANTINE_TABLE: Final = "_quarantine"

@@ -40,7 +40,8 @@ try:
     from pyiceberg.transforms import DayTransform, IdentityTransform
 except ImportError:
     raise MissingPackage(
-        "Iceberg tables require the package pyiceberg: pip install 'headrace-appliance[iceberg]'"
+        "Iceberg tables require the package pyiceberg; run in Headrace's virtual environment: pip install 'headrace-appliance[iceberg]'. "
+        "The Debian and RPM packages export to Parquet only"
     ) from None
 
 EXPORTED: Final = "headrace.exported."
@@ -73,7 +74,7 @@ class IcebergSink:
         if self._folder is not None:
             if not self._folder.is_local:
                 raise TargetError(
-                    f"{target}: a folder of Iceberg tables must be on this machine; name a catalog instead: CATALOG_URI?warehouse=URI#NAMESPACE.TABLE"
+                    f"{target}: an Iceberg target without a catalog must be a local folder; for remote storage use a catalog: CATALOG_URI?warehouse=URI#NAMESPACE.TABLE"
                 )
             self._folder.make()
             path = self._folder.path_of("catalog.db")
@@ -279,7 +280,7 @@ class IcebergSink:
         except Exception as error:
             line = str(error).strip().splitlines()
             if line and "No default path is set" in line[0]:
-                line[0] = "the catalog has no place for tables of its own: CATALOG_URI?warehouse=URI#NAMESPACE.TABLE"
+                line[0] = "the catalog has no default warehouse; specify one: CATALOG_URI?warehouse=URI#NAMESPACE.TABLE"
             raise TargetError(f"{self._target}: {line[0] if line else type(error).__name__}") from error
 
 

@@ -2,7 +2,8 @@
 
 A report is `copied_offset`, in the bytes of `headrace.protocol.ha_frame`. The slave sends one as soon as it is connected (RocketMQ's slaves wait
 five seconds), whenever it has copied more, and when it has been quiet for a while. `store.ha.master` sends what follows, from the beginning of the
-newest file if the first report is 0. A frame that does not begin where the own log ends closes the link; it is made again, and asked again.
+newest file if the first report is 0. A frame that does not begin where the own log ends closes the connection; the slave
+reconnects and reports again.
 """
 
 import asyncio
@@ -116,7 +117,7 @@ class HaSlave:
             # compat: heartbeats are checked too.
             raise HaError(
                 f"offset mismatch: master sent {offset}, local log ends at {log.copied_offset}; "
-                "if this repeats, the slave has a different log: delete its store"
+                "if this repeats, the slave's log has diverged: stop the slave, delete its store folder, start it again"
             )
         if not frame.data:
             return

@@ -141,7 +141,7 @@ def test_form_of_another_site_changes_nothing(appliance: Appliance, admin: Brows
     ("form", "cause"),
     [
         ({"topic": "a b"}, "Use 1 to 127 of these characters: a-z, A-Z, 0-9, _ - % |"),
-        ({"topic": ""}, "is not a valid name of a topic"),
+        ({"topic": ""}, "is not a valid topic name"),
         ({"topic": "T", "read_queues": "0"}, "invalid number of read queues: 0"),
         ({"topic": "T", "read_queues": "many"}, "the form is invalid"),
         ({"topic": "T", "permission": "X"}, "the permission 'X' is not one of"),

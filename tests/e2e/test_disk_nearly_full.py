@@ -145,6 +145,8 @@ def check_console(appliance: Appliance, port: int) -> None:
     dashboard = browser.get("/").text
     assert "used), and the broker refuses all messages." in dashboard
     assert "is full: the broker refuses all messages now." in dashboard
+    status = appliance.run("status", "--data", str(appliance.data)).stdout
+    assert "writes are stopped: the disk is full (flag_disk_full)\n" in status
     wait_until(
         lambda: [row["rule"] for row in browser.read("/")["alerts"]["rows"]] == ["broker refuses messages"],
         DEADLINE_S, "the alert",

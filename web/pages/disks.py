@@ -62,7 +62,7 @@ DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
     ),
     Column(
         "refuses_at",
-        "Refuses messages from",
+        "Starts refusing messages at",
         Kind.TIME,
         help="When the disk is 90 % full, at the present rate of writes.",
     ),

@@ -382,7 +382,7 @@ class TopicPages:
         """Creates a topic; one that exists is an error, because this would replace its settings."""
         if names.topic_problem(form.topic) is not None:
             raise Invalid(
-                "{topic} is not a valid name of a topic",
+                "{topic} is not a valid topic name",
                 "Use 1 to 127 of these characters: a-z, A-Z, 0-9, _ - % |",
                 topic=repr(form.topic[:200]),
             )

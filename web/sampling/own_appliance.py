@@ -14,6 +14,10 @@ FRESH_S: Final = 1.0
 """How long an answer is shared: the supervisor is asked once in this time, however many probes there are."""
 _TIMEOUT_S: Final = 3.0
 
+NO_EXPORTS: Final = "this is a standalone console and cannot export"
+HOW_TO_EXPORT: Final = "On the store's machine, run: headrace export SOURCE TARGET"
+"""The cause and the advice for a request without an appliance; all of them are about exports."""
+
 Answer = tuple[Mapping[str, Any] | None, str | None]
 """The status as `headrace status --json` prints it, or why there is none; neither without an appliance."""
 
@@ -45,7 +49,7 @@ class OwnAppliance:
     async def request(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """The supervisor's answer to another request. Raises NotFound without an appliance, QueryFailed if there is none, Invalid if the supervisor refuses."""
         if self._path is None:
-            raise NotFound("this console does not belong to an appliance", "Use the console of the appliance itself.")
+            raise NotFound(NO_EXPORTS, HOW_TO_EXPORT)
         try:
             answer = await asyncio.to_thread(ask, self._path, dict(request), _TIMEOUT_S)
         except (NobodyListens, NoAnswer) as error:

@@ -171,7 +171,7 @@ class Dispatcher:
             require(visit, query.access)
             view, tables = await _read(query, visit)
         except Exception as again:  # noqa: BLE001  (the user must see the first cause)
-            logger.info("page of a refused form failed path=%r error=%r", address, str(again))
+            logger.info("form error page not rendered path=%r error=%r", address, str(again))
             return None
         here = query.menu or query.section
         return self._pages.page_with_form(request, visit, view, tables, here, address, entered, failure, status)

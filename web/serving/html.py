@@ -24,7 +24,7 @@ _LONG: Final = 36
 _BEFORE_BREAK: Final = re.compile(r"(?<=[^\s/,;&])[/,;&]+(?=[^\s/,;&])|[^\s/,;&]{32}(?=[^\s/,;&])")
 """What stands before a place where a long text may be broken: separators within a word, or 32 characters without one."""
 _BAD: Final = frozenset({
-    "disconnected", "failed", "firing", "has more than its master", "no master", "not readable", "stalled",
+    "ahead of its master", "disconnected", "failed", "firing", "no master", "not readable", "stalled",
     "stopped on the broker", "refused: a ConsumeQueue cannot be written", "refused: an IndexFile cannot be created",
     "refused: the CommitLog cannot be written", "refused: the disk is full", "stopped in the routes",
 })  # fmt: skip

@@ -15,6 +15,7 @@ from appliance.cli.options import data_option
 from appliance.cli.supervisor_client import ask_supervisor, paths_of
 from appliance.cli.text_table import text_table
 from appliance.paths import BrokerPaths
+from ipc.control_layout import CELLS
 from spark_exporter.running.held_segments import count_held
 
 _LIMIT: Final = "limit."
@@ -127,7 +128,7 @@ def _broker_lines(status: dict[str, Any]) -> list[str]:
                 )
             ],
         ),
-        *(f"set: {name}" for name, value in offsets.items() if name.startswith("flag_") and value),
+        *_flags(offsets),
         *_discarded(status["counters"].get("recover", {})),
         *_deleted_early(status["counters"].get("housekeeper", {})),
         *_unreadable(status["counters"]),
@@ -138,6 +139,10 @@ def _broker_lines(status: dict[str, Any]) -> list[str]:
         *text_table(("RATE", "PER SECOND"), [(name, f"{rate:,.1f}") for name, rate in status["rates"].items() if rate]),
         *(("", *function_lines(status["filter_functions"])) if status["filter_functions"] else ()),
     ]
+
+
+def _flags(offsets: dict[str, int]) -> list[str]:
+    return [f"{cell.meaning} ({cell.name})" for cell in CELLS if cell.name.startswith("flag_") and offsets[cell.name]]
 
 
 def _findings(findings: list[dict[str, Any]]) -> list[str]:

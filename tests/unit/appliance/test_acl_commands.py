@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from appliance import setup_files
 from appliance.cli.main import headrace
 from appliance.errors import ApplianceError
 
@@ -117,3 +118,29 @@ def test_invalid_file_is_reported_with_its_name(run: Run, tmp_path: Path) -> Non
     path.write_text("accounts: [")
     with pytest.raises(ApplianceError, match=rf"{path}: not valid YAML"):
         run("list")
+
+
+@pytest.mark.parametrize(("data", "configuration"), [("headrace", ""), ("headrace-east", "east"), ("chosen", "")])
+def test_accounts_of_an_installed_service_are_where_its_configuration_says(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: str, configuration: str
+) -> None:
+    monkeypatch.setattr(setup_files, "SERVICE_DATA", tmp_path / "headrace")
+    monkeypatch.setattr(setup_files, "SERVICE_CONFIGURATION", tmp_path / "etc")
+    monkeypatch.setattr(setup_files, "_DROP_IN", tmp_path / "drop-ins" / "data.conf")
+    for folder in (tmp_path / data, tmp_path / "etc" / configuration, tmp_path / "drop-ins"):
+        folder.mkdir(parents=True)
+    (tmp_path / "drop-ins" / "data.conf").write_text(f"[Service]\nEnvironment=HEADRACE_DATA={tmp_path / 'chosen'}\n")
+    for name in ("appliance.toml", "namesrv.conf"):
+        (tmp_path / "etc" / configuration / name).touch()
+    conf = tmp_path / "etc" / configuration / "broker.conf"
+    conf.write_text("rocketmq.acl.plain.file=conf/acl/plain_acl.yml\n")
+    home = tmp_path / data
+    assert run("add", "account1", home=home).output.startswith(f"account1 added to {home}/conf/acl/plain_acl.yml\n")
+    conf.write_text(f"rocketmqHome={tmp_path / 'mq'}\n")
+    assert run("add", "account2", home=home).output.startswith(f"account2 added to {tmp_path}/mq/conf/plain_acl.yml\n")
+    assert run("add", "account3", "--plain-file", "conf/mine.yml", home=home).output.startswith(
+        f"account3 added to {tmp_path}/mq/conf/mine.yml\n"
+    )
+    assert run("add", "account4", "--home", str(home), home=home).output.startswith(
+        f"account4 added to {home}/conf/plain_acl.yml\n"
+    )

@@ -62,7 +62,7 @@ def test_folder_that_the_exporter_would_take_for_a_catalog_is_refused(tmp_path: 
 
 
 def test_full_disk_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ExportRefused, match=r"full, and exports end at 0%; free some space"):
+    with pytest.raises(ExportRefused, match=r"full, and exports stop at 0%; free some space"):
         export_process.check_disk(tmp_path, level=0.0)
     export_process.check_disk(tmp_path, level=1.01)
 

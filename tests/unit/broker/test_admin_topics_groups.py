@@ -174,3 +174,15 @@ def test_offset_request_for_an_unknown_group_names_it(world: AdminWorld) -> None
     known = world.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)
     assert known.code == ResponseCode.SYSTEM_ERROR
     assert "has no offset for queue 0 of topic T" in (known.remark or "")
+
+
+def test_offset_reset_of_an_offline_group_is_refused_with_what_to_do(world: AdminWorld) -> None:
+    world.topics.put(TopicConfig("T", 1, 1))
+    world.offsets.commit("g", "T", 0, 1)
+    reset = {"topic": "T", "group": "g", "timestamp": "-1", "isForce": "true"}
+    answer = world.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)
+    assert answer.code == ResponseCode.CONSUMER_NOT_ONLINE
+    assert answer.remark == (
+        "Consumer not online, so can not reset offset, Group: g Topic: T; "
+        "start a consumer of the group, or reset its offsets in the console (Reset offsets)"
+    )

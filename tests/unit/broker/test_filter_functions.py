@@ -135,7 +135,9 @@ def test_function_is_disabled_after_three_failures_within_a_minute(make_world: C
         # Also for a broker that is started again …
         world.functions.close()
         world.begin()
-        assert "headrace filter enable dies" in str(world.functions.find("dies"))
+        assert str(world.functions.find("dies")).endswith(
+            "; fix it and run: headrace filter put dies.py; to enable it unchanged: headrace filter enable dies"
+        )
         # … and one that is put right is noticed by itself.
         world.folder.put("dies", LONG)
         world.now += 1

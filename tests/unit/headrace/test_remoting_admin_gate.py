@@ -103,7 +103,7 @@ def test_refusal_names_the_request_the_peer_and_what_to_set() -> None:
     assert answer is not None
     assert answer.remark == (
         "UPDATE_BROKER_CONFIG refused: 192.0.2.2 is not allowed to administer this broker;"
-        " to allow it, set adminAllow=192.0.2.2 in the broker's configuration and restart"
+        " to allow it, add 192.0.2.2 to adminAllow in the broker's configuration and restart"
     )
 
 

@@ -19,7 +19,7 @@ from spark_exporter.running.engines import local, open_engine
 from spark_exporter.running.engines.local import LocalEngine
 from spark_exporter.running.export import Export, Summary, follow
 from spark_exporter.running.held_segments import HeldSegments, count_held
-from spark_exporter.running.segment_hold import TOO_FULL, SegmentHold, delete_abandoned
+from spark_exporter.running.segment_hold import SegmentHold, delete_abandoned, too_full
 from spark_exporter.running.status import read_status
 from spark_exporter.running.verify import verify
 from spark_exporter.storage import location
@@ -485,11 +485,11 @@ def test_no_segments_are_held_above_the_cleaning_level_and_one_warning_is_logged
     os.link(log.folder / f"{0:020}", dead / f"{0:020}")
     asked = request(log.root, tmp_path / "target", cleaning_level=0.0, warn=warned.append)
     with Export(asked, LocalEngine(1)) as run:
-        assert (run.run_once().notes, warned) == ([TOO_FULL], [TOO_FULL])
+        assert (run.run_once().notes, warned) == ([too_full(0.0)], [too_full(0.0)])
         assert not (log.root / "hold").exists(), "nor by a run that died"
         log.append(b"more")
         log.write()
-        assert (run.run_once().rows, warned) == (1, [TOO_FULL])
+        assert (run.run_once().rows, warned) == (1, [too_full(0.0)])
 
 
 def test_idle_run_releases_segments_of_a_run_that_died_after_its_last_commit(tmp_path: Path) -> None:
@@ -530,8 +530,8 @@ def test_held_segments_are_released_when_the_disk_fills_and_export_continues(
     asked = request(log.root, tmp_path / "target", cleaning_level=0.75, warn=warn)
     with Export(asked, FillingEngine(1)) as run:
         summary = run.run_once()
-    assert warned == [(TOO_FULL, 0)]
-    assert (summary.rows, summary.notes) == (300, [TOO_FULL])
+    assert warned == [(too_full(0.75), 0)]
+    assert (summary.rows, summary.notes) == (300, [too_full(0.75)])
     assert len(reads) > 4
     assert exported_offsets(tmp_path / "target") == log.offsets
 

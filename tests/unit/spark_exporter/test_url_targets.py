@@ -74,7 +74,7 @@ def test_query_of_a_url_stays_after_the_path(table_format: str, server: S3Server
 
 
 def test_refused_iceberg_target_leaves_nothing_in_the_bucket(server: S3Server) -> None:
-    with pytest.raises(TargetError, match="name a catalog instead"):
+    with pytest.raises(TargetError, match="for remote storage use a catalog"):
         open_sink("iceberg", server.url("refused"))
     assert Location(server.url("refused")).list("", below=True) == []
     assert not any("refused" in line and line.startswith("PUT") for line in server.requests["client"])

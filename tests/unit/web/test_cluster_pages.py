@@ -205,10 +205,10 @@ def test_stop_of_writes_tells_how_many_name_servers_took_it() -> None:
 def test_change_that_a_server_only_pretends_to_make_is_an_error() -> None:
     answers = Answers()
     answers.ignores_changes = True
-    with pytest.raises(QueryFailed, match="its brokerPermission is 6"):
+    with pytest.raises(QueryFailed, match="reports brokerPermission=6"):
         stop(answers, "broker")
     visit = Visit("a", Access.ADMIN, "", {"address": "b:1"})
-    with pytest.raises(QueryFailed, match="accepted the request but deleteWhen is '04'"):
+    with pytest.raises(QueryFailed, match="accepted the request but reports deleteWhen='04'"):
         asyncio.run(BrokerPage(reads(answers), {}).change(visit, OptionForm("deleteWhen", "05")))
     answers.ignores_changes = False
     outcome = asyncio.run(BrokerPage(reads(answers), {}).change(visit, OptionForm("deleteWhen", "05")))

@@ -204,6 +204,7 @@ def test_formats_whose_package_is_missing_are_not_offered(admin: Browser, monkey
     assert '<option value="iceberg">' in text
     assert '<option value="delta">' not in text
     assert "headrace-appliance[delta]" in text
+    assert "The Debian and RPM packages export to Parquet only" in text
     status, cause = send(admin, "/exports", {"target": "orders", "format": "delta"})
     assert (status, "the package deltalake is not installed" in cause) == (502, True)
     without("pyarrow", "pyiceberg", "deltalake")
@@ -233,6 +234,6 @@ def test_invalid_answer_of_the_supervisor_is_an_error(
 def test_console_without_an_appliance_names_the_command(tmp_path: Path) -> None:
     with RunningConsole(tmp_path, api_timeout=0.2) as console:
         admin = console.administrator()
-        assert "<code>headrace export</code>" in admin.get("/exports").text
+        assert "<code>headrace export SOURCE TARGET</code>" in admin.get("/exports").text
         assert admin.get("/exports/orders").status == 404
-        assert "does not belong to an appliance" in send(admin, "/exports", {"target": "orders"})[1]
+        assert "this is a standalone console and cannot export" in send(admin, "/exports", {"target": "orders"})[1]

@@ -333,10 +333,10 @@ def test_state_of_another_login_or_browser_is_refused(console: RunningConsole, p
     back = provider.approve(begin(browser))
     query = parse_qs(urlsplit(back).query)
     altered = f"{console.config.url}login/oidc/callback?{urlencode({**query, 'state': 'x' * 43}, doseq=True)}"
-    assert "the answer belongs to another login" in come_back(browser, altered).cause
+    assert "the provider's response belongs to another login" in come_back(browser, altered).cause
     begin(other)
-    assert "the answer belongs to another login" in come_back(other, back).cause
-    assert "was not begun in this browser" in come_back(console.browser(), back).cause
+    assert "the provider's response belongs to another login" in come_back(other, back).cause
+    assert "was started in another browser" in come_back(console.browser(), back).cause
     assert users(console) == []
 
 
@@ -348,7 +348,7 @@ def test_answer_is_used_once(console: RunningConsole, provider: Provider) -> Non
     again = console.browser()
     again.cookies = kept
     replayed = come_back(again, back)
-    assert (replayed.status, "the answer was already used" in replayed.cause) == (403, True)
+    assert (replayed.status, "the provider's response was already used" in replayed.cause) == (403, True)
     assert not again.cookies.get("headrace_session")
 
 

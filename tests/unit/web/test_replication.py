@@ -133,7 +133,7 @@ def test_broker_that_does_not_answer_is_not_readable_and_not_in_sync() -> None:
         (9, 10, 1, 1_000, "copying"),
         (9, 10, 1, 15_000, "stalled"),
         (9, 10, None, 15_000, "stalled"),
-        (11, 10, None, None, "has more than its master"),
+        (11, 10, None, None, "ahead of its master"),
         (None, 10, 1, None, "not readable"),
         (10, None, 1, None, "not readable"),
     ],

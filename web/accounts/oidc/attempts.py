@@ -62,10 +62,10 @@ class Attempts:
         """The attempt that this browser began with this state, even if it has ended. Raises Refused."""
         parts = cookie.split(".")
         if len(parts) != 3 or not cookie.isascii():
-            raise Refused("the login was not begun in this browser, or its time is over", _AGAIN)
+            raise Refused("the login was started in another browser, or it timed out", _AGAIN)
         expected = self._derive("state", cookie)
         if not hmac.compare_digest(expected.encode(), state.encode("utf-8", "replace")):
-            raise Refused("the answer belongs to another login", _AGAIN)
+            raise Refused("the provider's response belongs to another login", _AGAIN)
         # From here on the cookie is one that this process has made.
         return self._attempt(cookie, _decode(parts[2]), int(parts[1]))
 
@@ -75,7 +75,7 @@ class Attempts:
         if attempt.until_ms < now_ms:
             raise Refused("the login took too long", _AGAIN)
         if attempt.state in self._used:
-            raise Refused("the answer was already used", _AGAIN)
+            raise Refused("the provider's response was already used", _AGAIN)
         self._used[attempt.state] = attempt.until_ms
         while len(self._used) > _MOST_USED or next(iter(self._used.values())) < now_ms:
             self._used.popitem(last=False)

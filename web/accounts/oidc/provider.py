@@ -134,7 +134,7 @@ class OidcProvider:
     async def _identify(self, attempt: Attempt, code: str, named_issuer: str | None, redirect_uri: str) -> Identity:
         metadata = await self._metadata.get()
         if named_issuer != self.issuer and (named_issuer is not None or metadata.names_issuer):
-            raise Refused("the answer comes from another OpenID provider (iss)", "Log in again.")
+            raise Refused("the response comes from another OpenID provider (iss)", "Log in again.")
         token = await self._redeem(metadata, attempt, code, redirect_uri)
         read = functools.partial(
             read_identity,

@@ -72,13 +72,13 @@ def ask(
     if len(content) > LARGEST_ANSWER:
         raise RequestFailed(f"the answer of {host} is larger than {LARGEST_ANSWER:,} bytes")
     if 300 <= status < 400:
-        raise RequestFailed(f"{host} answered with a redirection (status {status}), which is not followed")
+        raise RequestFailed(f"{host} returned a redirect (status {status}), which is not followed")
     try:
         found = msgspec.json.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise RequestFailed(f"{host} answered with status {status} and no valid JSON") from error
+        raise RequestFailed(f"{host} answered with status {status} and invalid JSON") from error
     if not isinstance(found, dict):
-        raise RequestFailed(f"{host} answered with status {status} and JSON that is no object")
+        raise RequestFailed(f"{host} answered with status {status} and JSON that is not an object")
     return status, found
 
 

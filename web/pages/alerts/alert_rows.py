@@ -137,7 +137,7 @@ EVENT_COLUMNS: Final[tuple[Column[EventRow], ...]] = (
 RULE_COLUMNS: Final[tuple[Column[RuleRow], ...]] = (
     Column("rule", "Rule", link=lambda row: _rule_path(row.rule)),
     Column("enabled", "Enabled", Kind.YES_NO),
-    Column("what", "Watches", is_word=True),
+    Column("what", "Metric", is_word=True),
     Column("threshold", "Threshold", Kind.RATE, says=lambda row: measure(row.kind, row.threshold)),
     Column("for_ms", "For at least", Kind.DURATION, says=lambda row: None if row.for_ms else ("at once", {})),
     Column("subjects", "Subjects", help="A pattern of names: * for all, order-* for those that begin with order-."),

@@ -112,7 +112,7 @@ def outcome_of(
     key, reported = form.key, after.get(form.key, "")
     if not is_same(reported, form.value):
         raise QueryFailed(
-            "the server {address} accepted the request but {key} is {shown_value}",
+            "the server {address} accepted the request but reports {key}={shown_value}",
             "The server does not support this key, or the value has the wrong type.",
             address=address,
             key=key,

@@ -24,7 +24,7 @@ STALLED_MS: Final = 15_000
 _AT_ONCE: Final = 8  # limit: requests in progress for this page
 
 IN_SYNC, COPYING, STALLED, DISCONNECTED = "in sync", "copying", "stalled", "disconnected"
-DIVERGED, NO_MASTER, NO_SLAVES, UNREADABLE = "has more than its master", "no master", "no slaves", "not readable"
+DIVERGED, NO_MASTER, NO_SLAVES, UNREADABLE = "ahead of its master", "no master", "no slaves", "not readable"
 _WORST_LAST: Final = (IN_SYNC, COPYING, UNREADABLE, STALLED, DISCONNECTED, DIVERGED)
 
 

@@ -98,7 +98,8 @@ class Writes:
         after = permission_of(await admin.broker_config(broker.address))
         if after != change(before):
             raise QueryFailed(
-                "the broker {address} accepted the request but its brokerPermission is {found}",
+                "the broker {address} accepted the request but reports brokerPermission={found}",
+                "Reload the page and try again. If it fails again, set brokerPermission in the broker's configuration file.",
                 address=broker.address,
                 found=after,
             )

@@ -19,7 +19,7 @@ from web.pages.exports.target_files import BrokerProgress, Target, TargetFiles
 from web.pages.groups.resets import parse_time
 from web.paths import path_of
 from web.routes import Access, Change, Outcome, Query, Route, View, Visit
-from web.sampling.own_appliance import OwnAppliance
+from web.sampling.own_appliance import HOW_TO_EXPORT, NO_EXPORTS, OwnAppliance
 from web.tables.table import Column, Kind, Table
 
 _MENU: Final = "Export"
@@ -245,7 +245,7 @@ class ExportPages:
         topics = list(dict.fromkeys(re.split(r"[\s,]+", form.topics.strip()))) if form.topics.strip() else []
         if len(topics) > _MOST_TOPICS:
             raise Invalid(
-                "{count} topics are named",
+                "too many topics: {count}",
                 "Name at most {most}, or none for all topics.",
                 count=len(topics),
                 most=_MOST_TOPICS,
@@ -286,7 +286,7 @@ class ExportPages:
 
     async def _exports(self) -> Exports:
         if not self._own.exists:
-            raise NotFound("this console does not belong to an appliance", "Use: headrace export")
+            raise NotFound(NO_EXPORTS, HOW_TO_EXPORT)
         answer = await self._own.request({"command": "exports"})
         try:
             return msgspec.convert(answer, Exports)
@@ -321,8 +321,8 @@ class ExportPages:
 
 def _advice(package: str) -> str:
     if package == "pyarrow":
-        return "Install Debian's package headrace-exporter, or: pip install 'headrace-appliance[export-local]'"
-    return f"Install the format's library: pip install 'headrace-appliance[{_EXTRAS[package]}]'"
+        return "Install the package headrace-exporter (Debian, RPM), or run in the appliance's virtual environment: pip install 'headrace-appliance[export-local]'"
+    return f"Run in the appliance's virtual environment: pip install 'headrace-appliance[{_EXTRAS[package]}]'. The Debian and RPM packages export to Parquet only; for other formats, install Headrace in a virtual environment."
 
 
 def _target_table(targets: Sequence[Target]) -> Table[TargetRow]:

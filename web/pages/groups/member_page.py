@@ -57,7 +57,7 @@ _QUEUE_COLUMNS: Final[tuple[Column[ReadQueueRow], ...]] = (
         "consumed_at",
         "Last consumed",
         Kind.TIME,
-        help="Clients report the time at which they began to read the queue until they have consumed a message of it.",
+        help="Until a client has consumed a message from the queue, it reports when it started reading.",
     ),
 )
 

@@ -59,7 +59,7 @@ class Half:
 
     @property
     def given_up_at(self) -> int:
-        """About when the broker gives it up, if nobody decides until then."""
+        """About when the broker discards it, if it stays unresolved."""
         rules = self.rules
         if self.checks:  # it was stored again at its last check
             return self.message.stored_at + max(1, rules.most_checks - self.checks + 1) * rules.interval_ms

@@ -1,4 +1,4 @@
-"""TransactionPages: half messages that wait for a decision, those that brokers gave up, and their next check."""
+"""TransactionPages: unresolved half messages, those that brokers have discarded, and their next check."""
 
 import asyncio
 import time
@@ -53,7 +53,7 @@ class HalfRow(msgspec.Struct, frozen=True):
 
 
 class GivenUpRow(msgspec.Struct, frozen=True):
-    """A message that the broker has given up: nobody consumes it."""
+    """A message that the broker has discarded: nobody consumes it."""
 
     offset_id: str
     id: str
@@ -71,7 +71,7 @@ class GivenUpRow(msgspec.Struct, frozen=True):
 
 
 class CheckAgain(msgspec.Struct, frozen=True):
-    """Messages that a broker gave up and is to check again."""
+    """Discarded messages that a broker is to check again."""
 
     message: Annotated[list[str], msgspec.Meta(max_length=PAGE)] = []
     """Offset message ids."""
@@ -91,7 +91,9 @@ _HALF_COLUMNS: Final[tuple[Column[HalfRow], ...]] = (
     ),
     Column("checks", "Checks", Kind.NUMBER, help="How often the broker has asked the producer group."),
     Column("born_at", "Created", Kind.TIME),
-    Column("given_up_at", "Given up about", Kind.TIME, help="When the broker gives it up if nobody decides."),
+    Column(
+        "given_up_at", "Discarded at (estimate)", Kind.TIME, help="When the broker discards it if it stays unresolved."
+    ),
     Column("tag", "Tag"),
     Column("keys", "Keys", Kind.LIST),
     Column("size", "Size", Kind.BYTES),
@@ -101,7 +103,7 @@ _HALF_COLUMNS: Final[tuple[Column[HalfRow], ...]] = (
 _GIVEN_UP_COLUMNS: Final[tuple[Column[GivenUpRow], ...]] = (
     Column("offset_id", "Choose", Kind.CHOICE),
     Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
-    Column("given_up_at", "Given up", Kind.TIME),
+    Column("given_up_at", "Discarded at", Kind.TIME),
     Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
     Column("group", "Producer group"),
     Column("checks", "Checks", Kind.NUMBER, help="How often the broker has asked the producer group."),
@@ -144,12 +146,12 @@ class TransactionPages:
                 CheckAgain,
                 self.check_again,
                 "transaction.check-again",
-                "Make brokers check half messages again that they gave up.",
+                "Check discarded half messages again.",
             ),
         ]
 
     async def show(self, visit: Visit) -> View:
-        """The half messages that wait for a decision, and a page of those that brokers gave up."""
+        """The half messages that wait for a decision, and a page of those that brokers have discarded."""
         found = await self._halves.halves()
         begin, end = visit.arguments.get("begin", "").strip(), visit.arguments.get("end", "").strip()
         rows, next_offsets = await self._given_up(begin, end, visit.arguments.get("at", ""))
@@ -169,11 +171,11 @@ class TransactionPages:
         columns = _GIVEN_UP_COLUMNS
         if visit.access < Access.OPERATOR:
             columns = tuple(column for column in columns if column.kind is not Kind.CHOICE)
-        given_up = Table("given-up", GivenUpRow, rows, columns, empty="No message was given up in this period.")
+        given_up = Table("given-up", GivenUpRow, rows, columns, empty="No half message was discarded in this period.")
         return View("Transactions", "waiting/transactions.html", data, [halves, given_up], problems=found.problems)
 
     async def check_again(self, visit: Visit, form: CheckAgain) -> Outcome:
-        """Stores given-up messages again as half messages that were never checked, each once. Raises Invalid, QueryFailed, HeadraceError."""
+        """Stores discarded messages again as half messages that were never checked, each once. Raises Invalid, QueryFailed, HeadraceError."""
         if not form.message:
             raise Invalid("no message is selected", "Select some in the table.")
         messages = [
@@ -194,7 +196,7 @@ class TransactionPages:
                     checked.append(message.message_id)
             except HeadraceError as error:
                 raise QueryFailed(
-                    "{message_id}: {error}; {count} messages before it are checked again",
+                    "{message_id}: {error}; the {count} messages before it were queued for another check",
                     "Fix the cause and try again: messages that are already checked again are skipped.",
                     after={"checked": checked},
                     message_id=message.message_id,

@@ -54,7 +54,7 @@ def command(
     data: str,
     broker: str | None,
     home: str | None,
-    plain_file: str,
+    plain_file: str | None,
 ) -> None:
     """Add ACCOUNT (an access key), or change it. Omitted options keep their values; permissions of a new account default to DENY.
 

@@ -27,7 +27,7 @@ def command(
     data: str,
     broker: str | None,
     home: str | None,
-    plain_file: str,
+    plain_file: str | None,
 ) -> int:
     """Show whether ACCOUNT (an access key) may perform ACTION on RESOURCE, and the rule that decides.
 

@@ -16,7 +16,7 @@ _HEAD = ("ACCOUNT", "ADMIN", "TOPICS", "GROUPS", "ADDRESSES", "FILE")
 @click.command("list", short_help="List accounts and their permissions.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @files_options
-def command(as_json: bool, data: str, broker: str | None, home: str | None, plain_file: str) -> None:
+def command(as_json: bool, data: str, broker: str | None, home: str | None, plain_file: str | None) -> None:
     """List accounts with their permissions, and the addresses whose requests are not checked. Secret keys are not shown.
 
     TOPICS and GROUPS show the default permission, then the entries. With --json: {"globalWhiteRemoteAddresses": [...],

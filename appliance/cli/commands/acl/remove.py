@@ -10,7 +10,7 @@ from broker.access.acl_editor import AclEditor
 @click.command("remove", short_help="Remove an account.")
 @click.argument("account")
 @files_options
-def command(account: str, data: str, broker: str | None, home: str | None, plain_file: str) -> None:
+def command(account: str, data: str, broker: str | None, home: str | None, plain_file: str | None) -> None:
     """Remove ACCOUNT (an access key). Within two seconds, a running broker starts to refuse its requests."""
     folder = folder_of(data, broker, home, plain_file)
     with errors_as_lines():

@@ -31,7 +31,8 @@ def command(
 ) -> int:
     """Report which operations each listener of a configuration exposes, to whom, and how to restrict them.
 
-    Takes the same configuration files, --host and --set as `headrace run`. Starts nothing and opens no port, so firewalls are not taken into account.
+    Takes the same configuration files, --host and --set as `headrace run`. Only reads the configuration; firewalls are not taken into
+    account.
 
     Exit codes: 0 no open findings; 1 open findings.
     """

@@ -65,7 +65,7 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
     "--small-topics",
     metavar="MIB",
     type=click.IntRange(1, 64),
-    help="With --group-by topic: a topic gets files of its own only if it has at least this much log per day in the part of the log that a worker exports; smaller topics share files. No topic gets a folder; the topic is a column in the files.",
+    help="With --group-by topic: write separate files only for topics with at least this many MiB of log per day in a worker's range; smaller topics share files. Topic folders are not used; the topic is a column.",
 )
 @click.option("--table-per-topic", is_flag=True, help="Write one table per topic.")
 @click.option(
@@ -300,7 +300,7 @@ def _print_summary(request: "ExportRequest", engine: "Engine", done: "Summary") 
         f"{done.seconds:.1f} s{speed} ({engine.name})"
     )
     if done.damaged:
-        print(f"{counted(done.damaged, 'damaged place')} of the log written to quarantine", file=sys.stderr)
+        print(f"{counted(done.damaged, 'damaged range')} of the log written to quarantine", file=sys.stderr)
     if done.unfit:
         print(
             f"{done.unfit:,} bodies do not match their schema; they are stored unparsed in the column body",

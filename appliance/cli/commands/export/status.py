@@ -44,7 +44,7 @@ def _lines(target: str, status: "TargetStatus") -> list[str]:
         f"{target}: {status.spec.format}, schema version {status.spec.schema_version}, {counted(status.commits, 'commit')}"
     ]
     lines.append(
-        f"{counted(status.rows, 'row')}, {counted(status.files, 'file')} of {status.file_bytes:,} bytes, {counted(status.damaged, 'damaged place')}"
+        f"{counted(status.rows, 'row')}, {counted(status.files, 'file')} of {status.file_bytes:,} bytes, {counted(status.damaged, 'damaged range')}"
     )
     if status.spec.body is not None:
         lines.append(f"typed bodies; {status.unfit:,} do not match their schema")
