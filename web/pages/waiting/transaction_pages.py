@@ -196,7 +196,7 @@ class TransactionPages:
                     checked.append(message.message_id)
             except HeadraceError as error:
                 raise QueryFailed(
-                    "{message_id}: {error}; the {count} messages before it were queued for another check",
+                    "{message_id}: {error}; {count} of the messages before it were queued for another check",
                     "Fix the cause and try again: messages that are already checked again are skipped.",
                     after={"checked": checked},
                     message_id=message.message_id,
