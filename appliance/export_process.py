@@ -132,6 +132,7 @@ def _say(error: Exception) -> None:
 def _spare_brokers() -> None:
     """Limits of this process: brokers of the same machine come first."""
     os.nice(_NICENESS)
+    process.take_long_slices()
     with contextlib.suppress(OSError, ValueError):  # a lower limit of this service holds
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:

@@ -8,6 +8,7 @@ import ctypes
 import os
 import resource
 import signal
+import struct
 import sys
 from typing import Final
 
@@ -20,6 +21,9 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _MMAP_THRESHOLD_BYTES: Final = 64 << 20
 _TRIM_THRESHOLD_BYTES: Final = 256 << 20
+_SYS_SCHED_SETATTR: Final = {"x86_64": 314, "aarch64": 274}
+_SCHED_ATTR: Final = struct.Struct("=IIQiIQQQII")
+_SLICE_NS: Final = 100_000_000  # the longest that Linux accepts
 _WANTED_OPEN_FILES: Final = 655_350  # limit: as set by RocketMQ's start scripts
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -61,6 +65,18 @@ def end_with_parent(parent_pid: int, number: signal.Signals) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), number)
+
+
+def take_long_slices() -> None:
+    """Request long time slices of the processor, at the present niceness.
+
+    A process that wakes with a shorter slice, such as a broker, then runs at once instead of after up to 3 ms. Linux before 6.12
+    ignores it.
+    """
+    with contextlib.suppress(OSError):
+        niceness = os.getpriority(os.PRIO_PROCESS, 0)
+        attributes = _SCHED_ATTR.pack(_SCHED_ATTR.size, os.SCHED_OTHER, 0, niceness, 0, _SLICE_NS, 0, 0, 0, 0)
+        _libc.syscall(_SYS_SCHED_SETATTR.get(os.uname().machine, -1), 0, attributes, 0)
 
 
 def keep_large_blocks() -> None:

@@ -210,6 +210,7 @@ def _run_console(context: ApplianceRoleContext, settings: ApplianceSettings) -> 
         own_servers(configuration),
     )
     daemon.spare_brokers()
+    process.take_long_slices()
     daemon.run(context.beat, context.running, context.stop_fd, listener, console)
 
 

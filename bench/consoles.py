@@ -4,7 +4,7 @@
     python bench/consoles.py --rounds 1 --seconds 5 --print
 
 Of the consoles, twenty show a live tail, as many as the console serves, and thirty the dashboard, whose charts are loaded again every ten seconds; ten of
-these also open a list every two seconds. They are threads of a process with the lowest priority, because browsers run on other machines. The console itself is the
+these also open a list every two seconds. They are threads of a process that runs only when nothing else does (SCHED_IDLE), because browsers run on other machines. The console itself is the
 appliance's: it shares the machine's cores with the broker. What counts is the ratio of the 99th percentiles: less than 1.05.
 """
 
@@ -102,7 +102,7 @@ def send(appliance: Appliance, seconds: float) -> dict[str, Any]:
 def visitors(port: int) -> Any:
     """Open consoles, in a process of their own, while the context lasts."""
     process = subprocess.Popen(
-        ["nice", "-n", "19", sys.executable, __file__, "--visit", str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, __file__, "--visit", str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdin is not None
@@ -117,6 +117,7 @@ def visitors(port: int) -> Any:
 
 def visit(port: int) -> None:
     """Opens the consoles and keeps them open until the process is killed."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     browsers = [Browser(port) for _ in range(USERS)]
     for number, browser in enumerate(browsers):
         assert browser.log_in(f"user-{number}", PASSWORD).status == http.client.SEE_OTHER

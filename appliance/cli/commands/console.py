@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from appliance import exit_code
+from appliance import exit_code, process
 from appliance.errors import ConfigurationError, PreflightFailed
 from appliance.log_line import LineFormatter
 
@@ -65,6 +65,7 @@ def command(namesrv: str, data: str, host: str, port: int, base_path: str, trust
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os.write(stop_write_fd, b"\0"))
     daemon.spare_brokers()
+    process.take_long_slices()
     daemon.run(
         lambda: None,
         lambda: click.echo(f"headrace: console at {config.url}"),
