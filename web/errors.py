@@ -42,9 +42,9 @@ class PortTaken(ConsoleError, OSError):
 class DatabaseUnusable(ConsoleError):
     """The file of users and audit log, or that of resent dead letters, cannot be opened. Without it everybody could log in, or messages be sent twice."""
 
-    def __init__(self, path: Path, reason: str, without: str) -> None:
+    def __init__(self, path: Path, reason: str, without: str, remedy: str = "repair it") -> None:
         """`without`: what moving the file away means."""
-        super().__init__(f"cannot open {path}: {reason}; repair it, or move it away: {without}")
+        super().__init__(f"cannot open {path}: {reason}; {remedy}, or move it away: {without}")
 
 
 class QueryFailed(ConsoleError):

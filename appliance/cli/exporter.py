@@ -73,5 +73,6 @@ def _offsets_of(source: Path) -> tuple[int, int] | None:
 
 def _not_installed(error: ImportError) -> ApplianceError:
     return ApplianceError(
-        f"package {error.name} is not installed; install it with: make install-export (or pip install 'headrace-appliance[export]')"
+        f"package {error.name} is not installed: install the package headrace-exporter (Debian, RPM), or run in Headrace's virtual "
+        "environment: pip install 'headrace-appliance[export-local]' (in a clone: make install-export)"
     )

@@ -1,10 +1,12 @@
 """Asking the supervisor from a command, with its errors as one line each."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from appliance.errors import ApplianceError, NotRunning
 from appliance.paths import AppliancePaths
+from appliance.setup_files import service_sources
 from ipc.control_socket import ask
 from ipc.errors import IpcError, NobodyListens
 
@@ -20,9 +22,13 @@ def ask_supervisor(data: str, request: dict[str, Any], timeout_s: float) -> dict
     try:
         answer = ask(paths.control_socket, request, timeout_s)
     except NobodyListens as error:
-        raise NotRunning(
-            f"no appliance is running on {paths.data}; check --data, or start one with: headrace run --data {paths.data}"
-        ) from error
+        is_service = service_sources(Path(paths.data)) is not None
+        start = (
+            "start its service: systemctl start headrace (or headrace@NAME)"
+            if is_service
+            else f"start one with: headrace run --data {paths.data}"
+        )
+        raise NotRunning(f"no appliance is running on {paths.data}; check --data, or {start}") from error
     except IpcError as error:
         raise ApplianceError(str(error)) from error
     if not answer.get("ok"):

@@ -100,7 +100,7 @@ class HaSlave:
             except TimeoutError:
                 continue
             if not data:
-                raise HaError("the master closed the connection")
+                raise HaError("the master closed the connection; its log says why (connection to slave closed)")
             last_read = time.monotonic()
             for frame in frames.feed(data):
                 await self._take(frame)
@@ -117,7 +117,7 @@ class HaSlave:
             # compat: heartbeats are checked too.
             raise HaError(
                 f"offset mismatch: master sent {offset}, local log ends at {log.copied_offset}; "
-                "if this repeats, the slave's log has diverged: stop the slave, delete its store folder, start it again"
+                "if this repeats, the slave's log has diverged: save its store, and replace it with a copy of the master's (see the runbook)"
             )
         if not frame.data:
             return

@@ -86,7 +86,7 @@ class SlaveLog:
         if offset != self.copied_offset:
             raise HaError(
                 f"offset mismatch: master sent {offset}, local log ends at {self.copied_offset}; "
-                "if this repeats, the slave's log has diverged: stop the slave, delete its store folder, start it again"
+                "if this repeats, the slave's log has diverged: save its store, and replace it with a copy of the master's (see the runbook)"
             )
         end = offset + len(data)
         # order: the limit is raised before the first byte beyond it is touched.

@@ -76,9 +76,8 @@ def open_database(folder: Path) -> sqlite3.Connection:
         raise DatabaseUnusable(path, str(error), _WITHOUT) from error
     if version > _VERSION:
         connection.close()
-        raise DatabaseUnusable(
-            path, f"the file was written by a newer version (schema {version}, this version has {_VERSION})", _WITHOUT
-        )
+        reason = f"the file was written by a newer version (schema {version}, this version has {_VERSION})"
+        raise DatabaseUnusable(path, reason, _WITHOUT, "install that version again")
     return connection
 
 

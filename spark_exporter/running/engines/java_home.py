@@ -40,7 +40,7 @@ def java_for_spark() -> Iterator[Path]:
     home = find_java()
     if home is None:
         raise MissingPackage(
-            f"Spark needs Java {LEAST_VERSION} or newer: set JAVA_HOME, or pip install 'headrace-appliance[jre]'; "
+            f"Spark needs Java {LEAST_VERSION} or newer: set JAVA_HOME, or run in Headrace's virtual environment: pip install 'headrace-appliance[jre]'; "
             "or use --engine local"
         )
     if _MODULE in _release(home).get("MODULES", _MODULE).split():

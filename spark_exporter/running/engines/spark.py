@@ -39,7 +39,8 @@ try:
     from pyspark.java_gateway import launch_gateway
 except ImportError:
     raise MissingPackage(
-        "the Spark engine requires the package pyspark: pip install 'headrace-appliance[export]'; or use --engine local"
+        "the Spark engine requires the package pyspark; run in Headrace's virtual environment: pip install 'headrace-appliance[export]'; "
+        "or use --engine local"
     ) from None
 
 _SMALL_BYTES: Final = 256 << 20  # limit: the local engine reads a log this small before a JVM has started

@@ -99,7 +99,7 @@ class Writes:
         if after != change(before):
             raise QueryFailed(
                 "the broker {address} accepted the request but reports brokerPermission={found}",
-                "Reload the page and try again. If it fails again, set brokerPermission in the broker's configuration file.",
+                "Reload the page and try again. If it fails again, set brokerPermission in the broker's configuration file and restart the broker.",
                 address=broker.address,
                 found=after,
             )
