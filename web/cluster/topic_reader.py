@@ -107,9 +107,8 @@ class TopicReader:
 
 
 def lag_of(queues: dict[MessageQueue, TopicOffset], offsets: dict[MessageQueue, int]) -> int:
-    """How many messages a group is behind in the queues for which it has stored offsets."""
-    return sum(
-        max(0, queues[queue].max_offset - max(offset, queues[queue].min_offset))
-        for queue, offset in offsets.items()
-        if queue in queues
-    )
+    """How many messages a group is behind, whose stored offsets these are.
+
+    Of a queue without one it has consumed nothing: a member stores the first offset after the first message. RocketMQ counts these, too.
+    """
+    return sum(max(0, ends.max_offset - max(offsets.get(queue, 0), ends.min_offset)) for queue, ends in queues.items())

@@ -119,7 +119,7 @@ def disk_row(broker: BrokerSample, outlook: DiskForecast | TooEarly | Exception 
         outlook = outlook if ratio is None else outlook.raised_to(ratio)
         history = int(outlook.history_s * 1000)
     if RuntimeFigures(broker.runtime).refusal == DISK_FULL:
-        now_ms, peak = int(now_s * 1000), outlook.peak * 100 if isinstance(outlook, DiskForecast) else None
+        now_ms, peak = int(now_s * 1000), min(outlook.peak, 1) * 100 if isinstance(outlook, DiskForecast) else None
         return DiskRow(
             broker.key, used, free, NO, now_ms, peak, _FULL_NOTE, is_full=True, address=broker.address, history=history
         )
@@ -133,7 +133,7 @@ def disk_row(broker: BrokerSample, outlook: DiskForecast | TooEarly | Exception 
     lasts = YES if outlook.lasts(weekend_end(now_s) - now_s, REFUSES) else NO
     refuses_at = 0 if reached_s is None else int((now_s + reached_s) * 1000)
     note = _STEEP_NOTE if outlook.is_steep else ""
-    peak = outlook.peak * 100
+    peak = min(outlook.peak, 1) * 100
     return DiskRow(broker.key, used, free, lasts, refuses_at, peak, note, address=broker.address, history=history)
 
 

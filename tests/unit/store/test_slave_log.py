@@ -76,7 +76,8 @@ def test_log_equals_the_masters_however_frames_are_split(
 
 def test_frame_that_does_not_begin_at_the_end_of_the_log_is_refused(copy: SlaveLog) -> None:
     with pytest.raises(
-        HaError, match=r"master sent 5, local log ends at 0; .* save its store, and replace it with a copy, start it again"
+        HaError,
+        match=r"master sent 5, local log ends at 0; .* save its store, and replace it with a copy of the master's",
     ):
         take(copy, 5, b"x")
 
