@@ -67,7 +67,10 @@ def test_missing_java_module_is_not_requested(tmp_path: Path, monkeypatch: pytes
 
 def test_missing_java_is_reported_for_a_master_and_selects_the_local_engine_by_default() -> None:
     for asked in (("spark", None), (None, "spark://somewhere:7077"), ("spark", "local[2]")):
-        with pytest.raises(MissingPackage, match="Spark needs Java 17 or newer: set JAVA_HOME, or pip install"):
+        with pytest.raises(
+            MissingPackage,
+            match="Spark needs Java 17 or newer: set JAVA_HOME, or run in Headrace's virtual environment: pip install",
+        ):
             open_engine(*asked)
     assert open_engine(None).name == "local"
     assert not isinstance(open_engine(None), SparkEngine)
