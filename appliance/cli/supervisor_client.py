@@ -6,7 +6,6 @@ from typing import Any
 
 from appliance.errors import ApplianceError, NotRunning
 from appliance.paths import AppliancePaths
-from appliance.setup_files import service_sources
 from ipc.control_socket import ask
 from ipc.errors import IpcError, NobodyListens
 
@@ -22,6 +21,8 @@ def ask_supervisor(data: str, request: dict[str, Any], timeout_s: float) -> dict
     try:
         answer = ask(paths.control_socket, request, timeout_s)
     except NobodyListens as error:
+        from appliance.setup_files import service_sources  # noqa: PLC0415  (it loads modules of the server)
+
         is_service = service_sources(Path(paths.data)) is not None
         start = (
             "start its service: systemctl start headrace (or headrace@NAME)"
