@@ -71,12 +71,13 @@ def take_long_slices() -> None:
     """Request long time slices of the processor, at the present niceness.
 
     A process that wakes with a shorter slice, such as a broker, then runs at once instead of after up to 3 ms. Linux before 6.12
-    ignores it.
+    ignores it; a refusal changes nothing else. A process that an administrator has made a batch, idle or real-time process is left alone.
     """
-    with contextlib.suppress(OSError):
-        niceness = os.getpriority(os.PRIO_PROCESS, 0)
-        attributes = _SCHED_ATTR.pack(_SCHED_ATTR.size, os.SCHED_OTHER, 0, niceness, 0, _SLICE_NS, 0, 0, 0, 0)
-        _libc.syscall(_SYS_SCHED_SETATTR.get(os.uname().machine, -1), 0, attributes, 0)
+    if os.sched_getscheduler(0) != os.SCHED_OTHER:
+        return
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    attributes = _SCHED_ATTR.pack(_SCHED_ATTR.size, os.SCHED_OTHER, 0, niceness, 0, _SLICE_NS, 0, 0, 0, 0)
+    _libc.syscall(_SYS_SCHED_SETATTR.get(os.uname().machine, -1), 0, attributes, 0)
 
 
 def keep_large_blocks() -> None:

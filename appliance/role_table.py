@@ -9,7 +9,6 @@ the checkpoint. The name server is not needed after the broker has unregistered;
 
 # ruff: noqa: PLC0415  imports after the fork are this file's purpose
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -130,9 +129,8 @@ def _run_logger(context: ApplianceRoleContext, settings: ApplianceSettings) -> N
 
 
 def _prepare_loop() -> None:
-    """The event loop that the asyncio roles take where it is installed."""
-    with contextlib.suppress(ImportError):
-        import uvloop  # noqa: F401
+    """The event loop of the asyncio roles."""
+    import uvloop  # noqa: F401
 
 
 def _server_tls(settings: "TlsSettings") -> "ServerTls":

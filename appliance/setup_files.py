@@ -19,6 +19,7 @@ from typing import Final
 from appliance.configuration_reader import Sources, read_configuration
 from appliance.effective_configuration import Configuration
 from appliance.errors import ApplianceError, ConfigurationError
+from appliance.service_files import CONFIGURATION_FILES, SERVICE_CONFIGURATION, SERVICE_DATA, UNITS
 from appliance.tls_folder import make_tls_folder
 from broker.access.acl_editor import AccountChange, AclEditor
 from broker.access.acl_file import MIN_KEY_LENGTH
@@ -26,11 +27,8 @@ from broker.access.acl_folder import AclFolder
 from broker.broker_conf import with_values
 from headrace.errors import RemoteProtocolError
 
-SERVICE_CONFIGURATION: Final = Path("/etc/headrace")
-SERVICE_DATA: Final = Path("/var/lib/headrace")
 SERVICE_PROGRAM: Final = Path("/usr/lib/headrace")
-_DROP_IN: Final = Path("/etc/systemd/system/headrace.service.d/data.conf")
-_FILES: Final = ("appliance.toml", "broker.conf", "namesrv.conf")
+_DROP_IN: Final = UNITS / "headrace.service.d" / "data.conf"
 _USER: Final = "headrace"
 _READ_ONLY: Final = ("appliance.toml", "namesrv.conf")
 _SMALL_MACHINE_MB: Final = 4096
@@ -60,27 +58,6 @@ class Written:
     secret: str
 
 
-def service_sources(data: Path) -> Sources | None:
-    """The configuration files of the packaged service that has this data folder; None if no service has it."""
-    name = ""
-    if data != SERVICE_DATA and data not in _chosen_folders():
-        name = str(data).removeprefix(f"{SERVICE_DATA}-")  # headrace@NAME
-        if name == str(data):
-            return None
-    toml, conf, nameserver = (str(SERVICE_CONFIGURATION / name / file) for file in _FILES)
-    return Sources(str(data), conf, toml, nameserver) if os.path.exists(conf) else None
-
-
-def _chosen_folders() -> set[Path]:
-    """The data folders that drop-ins of the service set."""
-    texts = [path.read_text(encoding="utf-8") for path in _DROP_IN.parent.glob("*.conf")]
-    return {
-        Path(each)
-        for text in texts
-        for each in re.findall(r'^Environment=.*HEADRACE_DATA=([^" \n]+)', text, re.MULTILINE)
-    }
-
-
 def write_configuration(answers: Answers, folder: Path) -> Written:
     """Write the files below `folder`. Raises ConfigurationError, ApplianceError; then the configuration is as before."""
     if answers.memory_mb < _LEAST_MB:
@@ -97,7 +74,7 @@ def write_configuration(answers: Answers, folder: Path) -> Written:
         raise ConfigurationError(
             f"data folder {answers.data}: purging the package deletes {SERVICE_DATA}; choose that folder itself or one outside it"
         )
-    toml, conf, nameserver = (folder / name for name in _FILES)
+    toml, conf, nameserver = (folder / name for name in CONFIGURATION_FILES)
     tls = folder / "tls"
     changes = {"host": json.dumps(answers.host)}  # also a string of TOML
     if answers.tls:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from ssl import SSLContext
 
+import uvloop
+
 from broker.access.access_control import AccessControl
 from broker.access.acl_folder import AclFolder
 from broker.admin.admin_processors import make_admin_processors
@@ -76,13 +78,7 @@ def run(
     settings = Settings(
         config, store_config, paths, host, port, namesrv_addresses, broker_conf, may_append, tuple(filter_workers)
     )
-    main = _Broker(context, settings, tls, tls_to_name_servers).main()
-    try:
-        import uvloop  # noqa: PLC0415  (not there on every platform)
-    except ImportError:
-        asyncio.run(main)
-    else:
-        uvloop.run(main)
+    uvloop.run(_Broker(context, settings, tls, tls_to_name_servers).main())
 
 
 def deliver_timers(

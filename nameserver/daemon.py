@@ -10,7 +10,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import uvloop
 
 from headrace.model import connection_limits
 from headrace.remoting import Connection, RemotingServer
@@ -101,7 +103,7 @@ def run(
     `ready` is called once, when clients can connect; `beat` at least every quarter of a second while the loop turns, and so is
     `count(name, change)` for each counter, for the first time before `ready`. Raises PortTaken (an OSError), KvConfigUnreadable.
     """
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(beat, ready, stop_fd, config, Path(directory), host, port, tls, count))
 
 
@@ -135,12 +137,3 @@ async def _serve(
         loop.remove_reader(stop_fd)
         await name_server.stop()
     logger.info("name server stopped")
-
-
-def _loop_factory() -> Callable[[], Any]:
-    """The event loop of uvloop if it is installed."""
-    try:
-        import uvloop  # noqa: PLC0415 - an option of the installation
-    except ImportError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop

@@ -10,6 +10,7 @@ from typing import Final
 
 from headrace.model.option import option
 from headrace.protocol.consume_queue_layout import ENTRY_SIZE
+from headrace.protocol.ha_frame import MAX_FRAME_SIZE
 from store.errors import BadStoreConfig
 from store.paths import StorePaths
 
@@ -244,6 +245,8 @@ class StoreConfig:
         ):
             if size <= 0:
                 raise BadStoreConfig(f"{key}={size}: expected a number above 0")
+        if not 0 < self.ha_transfer_batch_size <= MAX_FRAME_SIZE:
+            raise BadStoreConfig(f"haTransferBatchSize={self.ha_transfer_batch_size}: expected 1 to {MAX_FRAME_SIZE}")
         _ = self.delete_hours
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from appliance.errors import ApplianceError, NotRunning
 from appliance.paths import AppliancePaths
+from appliance.service_files import service_of
 from ipc.control_socket import ask
 from ipc.errors import IpcError, NobodyListens
 
@@ -21,13 +22,11 @@ def ask_supervisor(data: str, request: dict[str, Any], timeout_s: float) -> dict
     try:
         answer = ask(paths.control_socket, request, timeout_s)
     except NobodyListens as error:
-        from appliance.setup_files import service_sources  # noqa: PLC0415  (it loads modules of the server)
-
-        is_service = service_sources(Path(paths.data)) is not None
+        unit = service_of(Path(paths.data))
         start = (
-            "start its service: systemctl start headrace (or headrace@NAME)"
-            if is_service
-            else f"start one with: headrace run --data {paths.data}"
+            f"start one with: headrace run --data {paths.data}"
+            if unit is None
+            else f"start its service: systemctl start {unit}"
         )
         raise NotRunning(f"no appliance is running on {paths.data}; check --data, or {start}") from error
     except IpcError as error:

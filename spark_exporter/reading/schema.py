@@ -63,7 +63,8 @@ BODY_COLUMN: Final = "body_json"
 """The column behind those of `MESSAGES` in tables whose bodies are typed: a struct, see `body_schema`."""
 
 MAY_BE_NULL: Final = frozenset({"msg_id", "keys", "tags", "born_timestamp", "real_topic", "retry_topic"})
-"""Columns of `MESSAGES` that are null where a message has no such property, or whose born_timestamp is outside the years 1 to 9999. All other columns, of both tables, are never null."""
+"""Columns of `MESSAGES` that are null if the message has no such property; `born_timestamp` is null if it is outside the years 1 to 9999. All other
+columns, of both tables, are never null."""
 
 DATE_COLUMN: Final = "dt"
 """The partition column with the UTC date of `store_timestamp`; in Hive and Delta layouts it is not a column of the files."""

@@ -119,7 +119,6 @@ class _Ha:
 
     def _push(self) -> None:
         """Sends new data; then the bell will ring, or this is called again if there is more."""
-        self._is_push_coming = False
         self._bell.woke()
         wrote = self._control.wrote_offset
         self._master.push()
@@ -132,7 +131,11 @@ class _Ha:
     def _push_soon(self) -> None:
         if not self._is_push_coming:
             self._is_push_coming = True
-            asyncio.get_running_loop().call_soon(self._push)
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_push_coming = False
+        self._push()
 
     async def _wait_until(self, ready: Callable[[], bool]) -> None:
         """For what the housekeeper brings about, which has just been rung: a matter of milliseconds."""

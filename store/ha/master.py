@@ -24,7 +24,8 @@ from store.config import StoreConfig
 
 logger = logging.getLogger(__name__)
 
-_FRAMES_A_TURN = 16  # limit: 512 KiB to one slave in one write, then the others are served
+_FRAMES_A_TURN = 16  # limit: to one slave in one write, then the others are served
+_BYTES_A_TURN = 512 << 10  # limit: the same; the last frame may go beyond
 _HIGH_WATER_BYTES = 1 << 20  # limit: unsent bytes in the process for a slave that does not read
 
 
@@ -232,7 +233,8 @@ class SlaveLink(asyncio.Protocol):
             return
         parts: list[bytes | memoryview] = []
         wrote = self._master.control.wrote_offset
-        while self._next_offset < wrote and len(parts) < 2 * _FRAMES_A_TURN:
+        end = min(wrote, self._next_offset + min(_FRAMES_A_TURN * batch, _BYTES_A_TURN))
+        while self._next_offset < end:
             data = self._master.reader.read_on(self._next_offset)
             if data is None:
                 self.close(f"offset {self._next_offset} was deleted from the log; copy the master's files to the slave")

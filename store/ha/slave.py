@@ -91,6 +91,8 @@ class HaSlave:
                 raise HaError("no data from the master within haHousekeepingInterval")
             quiet = now - self._last_report > self._config.ha_send_heartbeat_interval / 1000
             if self._log.copied_offset != reported or quiet:
+                if writer.is_closing():
+                    raise HaError("the connection to the master was lost")
                 reported = self._log.copied_offset
                 writer.write(encode_report(reported))
                 self._last_report = now
@@ -100,7 +102,7 @@ class HaSlave:
             except TimeoutError:
                 continue
             if not data:
-                raise HaError("the master closed the connection; its log says why (connection to slave closed)")
+                raise HaError("the master closed the connection; see 'connection to slave closed' in the master's log")
             last_read = time.monotonic()
             for frame in frames.feed(data):
                 await self._take(frame)
@@ -113,12 +115,8 @@ class HaSlave:
             self._bells["housekeeper"].ring()
             await self._wait_until(lambda: log.has_begun_at(offset))
             log.begin_at(offset)
-        if log.copied_offset not in (0, offset):
-            # compat: heartbeats are checked too.
-            raise HaError(
-                f"offset mismatch: master sent {offset}, local log ends at {log.copied_offset}; "
-                "if this repeats, the slave's log has diverged: save its store, and replace it with a copy of the master's (see the runbook)"
-            )
+        if log.copied_offset:
+            log.check_offset(offset)  # compat: heartbeats are checked too
         if not frame.data:
             return
         if not log.has_room(offset, len(frame.data)):

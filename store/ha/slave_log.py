@@ -81,13 +81,17 @@ class SlaveLog:
         """Whether the files for these bytes are reserved."""
         return offset + size_bytes <= self._control.allocated_offset
 
-    def append(self, offset: int, data: bytes) -> None:
-        """Copies the bytes of one frame. Raises HaError if they do not begin at the end of the log; the connection must then be closed."""
+    def check_offset(self, offset: int) -> None:
+        """Raises HaError if a frame does not begin at the end of the log; the connection must then be closed."""
         if offset != self.copied_offset:
             raise HaError(
                 f"offset mismatch: master sent {offset}, local log ends at {self.copied_offset}; "
                 "if this repeats, the slave's log has diverged: save its store, and replace it with a copy of the master's (see the runbook)"
             )
+
+    def append(self, offset: int, data: bytes) -> None:
+        """Copies the bytes of one frame. Raises HaError as `check_offset`."""
+        self.check_offset(offset)
         end = offset + len(data)
         # order: the limit is raised before the first byte beyond it is touched.
         self._publisher.append_limit(max(end, self._control.append_limit))
@@ -101,24 +105,10 @@ class SlaveLog:
             self.copied_offset += len(piece)
         fault_point("ha.copied")
 
-    def release_deleted(self) -> None:
-        """Releases files that have been deleted."""
-        self._files.forget_before(self._control.min_offset)
-
-    def close(self) -> None:
-        """Releases the mappings."""
-        self._files.close()
-
-    def _file_for(self, offset: int) -> MappedFile:
-        file = self._files.file_for(offset)
-        if file is None:
-            raise HaError(f"the CommitLog file for offset {offset} is missing")
-        return file
-
     def publish_complete(self) -> bool:
-        """Publishes the records that are now complete; whether there are any.
+        """Publishes the records that are now complete. Returns whether anything was published.
 
-        Raises HaError if what the master sent are not records; the connection must then be closed.
+        Raises HaError if the master sent invalid records; the connection must then be closed.
         """
         offset, timestamp = self.wrote_offset, self._timestamp
         while offset + _HEAD_SIZE <= self.copied_offset:
@@ -148,6 +138,20 @@ class SlaveLog:
         self.wrote_offset, self._timestamp = offset, timestamp
         self._publisher.wrote(offset, timestamp)
         return True
+
+    def release_deleted(self) -> None:
+        """Releases files that have been deleted."""
+        self._files.forget_before(self._control.min_offset)
+
+    def close(self) -> None:
+        """Releases the mappings."""
+        self._files.close()
+
+    def _file_for(self, offset: int) -> MappedFile:
+        file = self._files.file_for(offset)
+        if file is None:
+            raise HaError(f"the CommitLog file for offset {offset} is missing")
+        return file
 
     def _behind_damage(self, file: MappedFile, offset: int, copied: int, reason: str) -> int:
         """Where the log continues behind the damage at `offset`; -1 while the master has not sent that much."""

@@ -89,7 +89,7 @@ def consumed(mqadmin: Mqadmin, group: str, topic: str) -> list[int]:
 def two_batches(browser: Browser, client: Client, topic: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
     """Four messages, then three that were stored later, in one queue; and a time just before the three, ms.
 
-    It is the time of none: of several messages stored in one ms, a reset to that time finds any.
+    No message has this time: a reset to a time that several messages share finds any of them.
     """
     client.create_topic(topic, 1)
 

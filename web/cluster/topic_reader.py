@@ -26,10 +26,22 @@ class TopicConfigs:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """The stored offsets of groups: by topic, then by group; and what could not be read."""
+    """The stored offsets of groups: by topic, then by group; the brokers that answered; and what could not be read."""
 
     by_topic: dict[str, dict[str, dict[MessageQueue, int]]]
+    brokers: frozenset[str]
     problems: list[str]
+
+    def lags(self, topic: str, queues: dict[MessageQueue, TopicOffset]) -> dict[str, int]:
+        """The number of messages that each group with stored offsets in this topic has not consumed, by group. Without brokers that did not answer.
+
+        Of a queue without an offset a group has consumed nothing: a member stores the first offset after the first message. RocketMQ counts these, too.
+        """
+        known = [(queue, ends) for queue, ends in queues.items() if queue.broker_name in self.brokers]
+        return {
+            group: sum(max(0, ends.max_offset - max(offsets.get(queue, 0), ends.min_offset)) for queue, ends in known)
+            for group, offsets in sorted(self.by_topic.get(topic, {}).items())
+        }
 
 
 class TopicReader:
@@ -87,28 +99,22 @@ class TopicReader:
             )
 
         found: dict[str, dict[str, dict[MessageQueue, int]]] = {}
+        brokers: set[str] = set()
         problems: list[str] = []
         answers = await self._cluster.map(of, masters.values())
         for (broker, address), answer in zip(masters.items(), answers, strict=True):
             if isinstance(answer, Exception):
                 problems.append(f"{broker} ({address}): {answer}")
                 continue
+            brokers.add(broker)
             for group, topics in answer.items():
                 for topic in topics.keys() & wanted:
                     offsets = found.setdefault(topic, {}).setdefault(group, {})
                     offsets.update(
                         {MessageQueue(topic, broker, queue): offset for queue, offset in topics[topic].items()}
                     )
-        return GroupOffsets(found, problems)
+        return GroupOffsets(found, frozenset(brokers), problems)
 
     async def statistics(self, topic: str) -> TopicStatsTable:
         """The offsets of each queue. One request for each broker that has the topic."""
         return await self._cluster.read(("topic stats", topic), lambda admin: admin.topic_stats(topic))
-
-
-def lag_of(queues: dict[MessageQueue, TopicOffset], offsets: dict[MessageQueue, int]) -> int:
-    """How many messages a group is behind, whose stored offsets these are.
-
-    Of a queue without one it has consumed nothing: a member stores the first offset after the first message. RocketMQ counts these, too.
-    """
-    return sum(max(0, ends.max_offset - max(offsets.get(queue, 0), ends.min_offset)) for queue, ends in queues.items())

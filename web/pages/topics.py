@@ -16,7 +16,7 @@ from headrace.model.topic_config import TopicConfig
 from web.cluster.cluster import Cluster
 from web.cluster.protection import check_topic
 from web.cluster.topic_kinds import DEAD_LETTER, DELAY, NORMAL, RESERVED, RETRY, SYSTEM, TRANSACTION, topic_kind
-from web.cluster.topic_reader import TopicReader, lag_of
+from web.cluster.topic_reader import TopicReader
 from web.errors import Invalid, NotFound, QueryFailed
 from web.pages.charts import FURTHEST_GROUPS, NUMBER, RANGE_ARGUMENT, RATE, Chart, Charts, Line, charts_of
 from web.pages.cluster.cluster_reads import ClusterReads
@@ -281,8 +281,8 @@ class TopicPages:
             for queue, one in sorted(stats.offset_table.items())
         ]
         groups = [
-            TopicGroupRow(group, lag_of(stats.offset_table, of_group), len(of_group))
-            for group, of_group in sorted(offsets.by_topic.get(topic, {}).items())
+            TopicGroupRow(group, lag, len(offsets.by_topic[topic][group]))
+            for group, lag in offsets.lags(topic, stats.offset_table).items()
         ]
         brokers = [
             BrokerRow(
@@ -364,13 +364,12 @@ class TopicPages:
                 enriched.append(msgspec.structs.replace(row, problem=str(answer)))
                 continue
             queues = answer.offset_table
-            groups = offsets.by_topic.get(row.topic, {})
             enriched.append(
                 msgspec.structs.replace(
                     row,
                     messages=sum(queue.max_offset - queue.min_offset for queue in queues.values()),
                     last_write=max((queue.last_update_timestamp for queue in queues.values()), default=0),
-                    groups={group: lag_of(queues, groups[group]) for group in sorted(groups)},
+                    groups=offsets.lags(row.topic, queues),
                     problem="; ".join(offsets.problems),
                 )
             )

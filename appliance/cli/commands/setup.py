@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance.errors import ApplianceError
+from appliance.service_files import SERVICE_CONFIGURATION, SERVICE_DATA
 
 if TYPE_CHECKING:
     from appliance.setup_files import Answers, Written
@@ -44,13 +45,7 @@ def command(
 
     In existing files, only the lines that these answers set are changed. Starts nothing; prints the commands to run next.
     """
-    from appliance.setup_files import (  # noqa: PLC0415  slow to import
-        SERVICE_CONFIGURATION,
-        SERVICE_DATA,
-        SERVICE_PROGRAM,
-        Answers,
-        write_configuration,
-    )
+    from appliance.setup_files import SERVICE_PROGRAM, Answers, write_configuration  # noqa: PLC0415  slow to import
 
     is_packaged = Path(sys.prefix) == SERVICE_PROGRAM
     target = (Path(folder) if folder else SERVICE_CONFIGURATION if is_packaged else Path("conf")).absolute()

@@ -38,7 +38,7 @@ class ConsumerOffsetSerializeWrapper(JsonBody):
 
     @classmethod
     def decode(cls, data: bytes | str, *, untrusted: bool = False) -> Self:
-        """As for other bodies, in a fourth of the time if the text is as brokers write it: there may be a hundred thousand offsets."""
+        """As for other bodies, in a third of the time if the text is as brokers write it: there may be a hundred thousand offsets."""
         if isinstance(data, bytes) and not untrusted:
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
                 return cls(_OFFSETS.decode(_QUEUE_ID.sub(_quoted, data)).offset_table)

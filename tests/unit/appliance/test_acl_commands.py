@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from appliance import setup_files
+from appliance import service_files
 from appliance.cli.main import headrace
 from appliance.errors import ApplianceError
 
@@ -124,12 +124,14 @@ def test_invalid_file_is_reported_with_its_name(run: Run, tmp_path: Path) -> Non
 def test_accounts_of_an_installed_service_are_where_its_configuration_says(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: str, configuration: str
 ) -> None:
-    monkeypatch.setattr(setup_files, "SERVICE_DATA", tmp_path / "headrace")
-    monkeypatch.setattr(setup_files, "SERVICE_CONFIGURATION", tmp_path / "etc")
-    monkeypatch.setattr(setup_files, "_DROP_IN", tmp_path / "drop-ins" / "data.conf")
-    for folder in (tmp_path / data, tmp_path / "etc" / configuration, tmp_path / "drop-ins"):
+    monkeypatch.setattr(service_files, "SERVICE_DATA", tmp_path / "headrace")
+    monkeypatch.setattr(service_files, "SERVICE_CONFIGURATION", tmp_path / "etc")
+    monkeypatch.setattr(service_files, "UNITS", tmp_path / "units")
+    drop_ins = tmp_path / "units" / "headrace.service.d"
+    for folder in (tmp_path / data, tmp_path / "etc" / configuration, drop_ins, tmp_path / "mq"):
         folder.mkdir(parents=True)
-    (tmp_path / "drop-ins" / "data.conf").write_text(f"[Service]\nEnvironment=HEADRACE_DATA={tmp_path / 'chosen'}\n")
+    if data == "chosen":
+        (drop_ins / "data.conf").write_text(f"[Service]\nEnvironment=HEADRACE_DATA={tmp_path / 'chosen'}\n")
     for name in ("appliance.toml", "namesrv.conf"):
         (tmp_path / "etc" / configuration / name).touch()
     conf = tmp_path / "etc" / configuration / "broker.conf"
@@ -144,3 +146,6 @@ def test_accounts_of_an_installed_service_are_where_its_configuration_says(
     assert run("add", "account4", "--home", str(home), home=home).output.startswith(
         f"account4 added to {home}/conf/plain_acl.yml\n"
     )
+    conf.write_text(f"rocketmqHome={tmp_path / 'typo'}\n")
+    with pytest.raises(ApplianceError, match=f"{tmp_path}/typo: no such folder; check rocketmqHome"):
+        run("add", "account5", home=home)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
-from headrace.protocol.ha_frame import HaFrame, HaFrameDecoder, encode_report
+from headrace.protocol.ha_frame import HaFrame, HaFrameDecoder, encode_head, encode_report
 from ipc.instance import Instance
+from ipc.publish.housekeeper import HousekeeperPublisher
 from ipc.publish.log import LogPublisher
 from store.config import SLAVE
 from store.ha import daemon, slave
@@ -196,8 +198,6 @@ def test_slave_ahead_of_its_master_is_refused(make_master: Make, connect: Connec
 
 def test_slave_whose_offset_is_deleted_is_refused(make_master: Make, connect: Connect) -> None:
     master = make_master()
-    from ipc.publish.housekeeper import HousekeeperPublisher  # noqa: PLC0415  (the housekeeper is played here)
-
     HousekeeperPublisher(master.instance.control).min_offset(LOG_FILE_SIZE)
     link = connect(master)
     link.report(master.builder.written[1].physical_offset)
@@ -297,3 +297,40 @@ def test_slave_without_a_master_address_only_logs_a_warning(tmp_path: Path, capl
     follower = slave.HaSlave(small_config(tmp_path, broker_role=SLAVE), NoLog(), {}, lambda _: asyncio.sleep(0))  # type: ignore[arg-type]
     asyncio.run(follower.follow())
     assert "haMasterAddress is not set" in caplog.text
+
+
+def test_slave_that_loses_its_master_while_it_waits_for_a_file_connects_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slave, "_PAUSE_S", 0.01)
+    builder = LogBuilder(small_config(tmp_path / "log"))
+    builder.append_many(1)
+    record = builder.written[0]
+    frame = (
+        encode_head(0, record.size_bytes) + (builder.paths.commit_log / f"{0:020d}").read_bytes()[: record.size_bytes]
+    )
+    with socket.create_server((HOST, 0)) as listening, running_instance(tmp_path) as instance:
+        listening.settimeout(20)
+        port = listening.getsockname()[1]
+        config = small_config(tmp_path, broker_role=SLAVE, ha_master_address=f"{HOST}:{port}")
+        config.paths().make_directories()
+        role = RunningRole(
+            instance,
+            "ha",
+            lambda context: daemon.run(context, config, config.paths(), HOST, free_port(), copies_log=True),
+        )
+        master, _ = listening.accept()
+        assert len(master.recv(8)) == 8
+        master.sendall(frame)
+        eventually(lambda: instance.control.requested_offset == 0)
+        master.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        master.close()
+        eventually(
+            lambda: not [one for one in psutil.Process().net_connections() if one.raddr and one.raddr[1] == port]
+        )
+        (config.paths().commit_log / f"{0:020d}").write_bytes(bytes(LOG_FILE_SIZE))
+        HousekeeperPublisher(instance.control).allocated_offset(LOG_FILE_SIZE)  # the housekeeper is played here
+        again, _ = listening.accept()
+        again.close()
+        role.close()
+        assert role.error is None

@@ -68,6 +68,8 @@ def test_invalid_hours_are_refused(text: str) -> None:
         ("mappedFileSizeConsumeQueue", "0"),
         ("maxHashSlotNum", "0"),
         ("maxIndexNum", "-1"),
+        ("haTransferBatchSize", "0"),
+        ("haTransferBatchSize", "67108865"),
     ],
 )
 def test_invalid_settings_are_refused_by_name(key: str, value: str) -> None:
