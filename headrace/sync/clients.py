@@ -203,7 +203,7 @@ class Admin(SyncClient[AsyncAdmin]):
         return self._run(self._client.consume_queue(queue, offset, count, group))
 
     def resume_half_message(self, offset_message_id: str, *, broker: str | None = None) -> None:
-        """Makes a broker check a transaction again that it has given up. Raises BrokerError, RemotingError."""
+        """Makes a broker check a transaction again that it has discarded. Raises BrokerError, RemotingError."""
         self._run(self._client.resume_half_message(offset_message_id, broker=broker))
 
     def update_group(

@@ -38,7 +38,7 @@ def console(appliance: Appliance, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 async def send_all(appliance: Appliance) -> None:
-    """Two messages with a delay level, a timer, a transaction that is given up, and one that waits."""
+    """Two messages with a delay level, a timer, a transaction that is discarded, and one that waits."""
     await create_topic(appliance, "Orders", 1)
     async with producing(appliance, "shop") as producer:
         for number in range(2):
@@ -82,16 +82,16 @@ def test_waiting_messages_of_a_level_and_timers_are_found_by_clicks(page: Page, 
     expect(page.get_by_text("tomorrow")).to_be_visible()
 
 
-def test_given_up_transaction_is_chosen_with_the_keyboard_and_checked_again(
+def test_discarded_transaction_is_chosen_with_the_keyboard_and_checked_again(
     page: Page, console: RunningConsole
 ) -> None:
     log_in(page, console)
     page.get_by_role("link", name="Transactions", exact=True).click()
     expect(page.locator("#table-halves tbody tr")).to_have_count(1)
     expect(page.locator("#table-halves")).to_contain_text("undecided")
-    given_up = page.locator("#table-given-up")
-    expect(given_up).to_contain_text("gone")
-    given_up.get_by_label("Choose", exact=True).first.focus()
+    discarded = page.locator("#table-discarded")
+    expect(discarded).to_contain_text("gone")
+    discarded.get_by_label("Choose", exact=True).first.focus()
     page.keyboard.press("Space")
     page.get_by_role("button", name="Check selected again").click()
     expect(page.get_by_role("status")).to_contain_text(

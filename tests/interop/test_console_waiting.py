@@ -120,7 +120,7 @@ def test_timers_are_listed_or_the_page_says_that_brokers_do_not_support_them(
     assert (broker.topic_events["rocketmq_timer_enqueue"], broker.number("timerCongestNum")) == ({"PagedTimers": 2}, 2)
 
 
-def test_given_up_transaction_is_checked_again_once_and_waiting_ones_are_listed(
+def test_discarded_transaction_is_checked_again_once_and_waiting_ones_are_listed(
     browser: Browser, client: Client, server: Server
 ) -> None:
     topic, group = "PagedTransactions", f"paged-transactions-{client.server.name}"
@@ -129,24 +129,24 @@ def test_given_up_transaction_is_checked_again_once_and_waiting_ones_are_listed(
         transact = {"group": group, "topic": topic, "count": 1}
         (sent,) = client.call("transact", **transact, first=0, outcome="unknown", set=CHECKED_AT_ONCE)
 
-        def given_up(count: int) -> bool:
-            return len(rows(browser, "/transactions", "given-up")) == count
+        def discarded(count: int) -> bool:
+            return len(rows(browser, "/transactions", "discarded")) == count
 
-        wait_until(lambda: given_up(1), 90, "the message is given up")
-        (row,) = rows(browser, "/transactions", "given-up")
+        wait_until(lambda: discarded(1), 90, "the message is discarded")
+        (row,) = rows(browser, "/transactions", "discarded")
         assert (row["id"], row["topic"], row["group"], row["checks"]) == (sent["msgId"], topic, group, 3)
         assert row["checked_at"] is None
 
         for _ in range(2):
             done = browser.send("/transactions/check-again", {"message": row["offset_id"]})
             assert done.status == 303, done.cause
-        wait_until(lambda: given_up(2), 90, "the message is given up for the second time")
+        wait_until(lambda: discarded(2), 90, "the message is discarded for the second time")
 
         def asked() -> list[str]:
             return [one["properties"]["TRANSACTION_CHECK_TIMES"] for one in client.call("checks", group=group)]
 
         wait_until(lambda: asked()[-3:] == ["1", "2", "3"], 60, "the producer was asked three times again")
-        first, second = rows(browser, "/transactions", "given-up")
+        first, second = rows(browser, "/transactions", "discarded")
         assert first["checked_at"]
         assert second["checked_at"] is None
         entries = browser.read("/audit?filter=transaction.check-again")["audit"]["rows"]
@@ -163,7 +163,7 @@ def test_given_up_transaction_is_checked_again_once_and_waiting_ones_are_listed(
         (half,) = halves()
         assert (half["topic"], half["group"], half["checks"]) == (topic, group, 0)
         assert half["connected"] is True
-        assert half["given_up_at"] > half["born_at"] + 600_000
+        assert half["discarded_at"] > half["born_at"] + 600_000
         assert "Check selected again" in opened(browser, "/transactions").text
         refused = browser.send("/transactions/check-again", {"message": half["offset_id"]})
         assert refused.status == 400

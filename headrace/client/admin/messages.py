@@ -111,7 +111,7 @@ class MessageAdmin(AdminCalls):
         return await self._body(QueryConsumeQueueResponseBody, address, header)
 
     async def resume_half_message(self, offset_message_id: str, *, broker: str | None = None) -> None:
-        """Makes a broker check a transaction again that it has given up. Raises BrokerError, RemotingError."""
+        """Makes a broker check a transaction again that it has discarded. Raises BrokerError, RemotingError."""
         header = ResumeCheckHalfMessageRequestHeader(offset_message_id)
         await self._ask(broker or self._address_in(offset_message_id), header)
 

@@ -1,4 +1,4 @@
-"""The page of transactions: which half messages are unresolved, and that given-up ones are checked again once."""
+"""The page of transactions: which half messages are unresolved, and that discarded ones are checked again once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -65,10 +65,10 @@ def test_anything_else_resolves_nothing(message: MessageExt) -> None:
     ],
 )
 def test_time_of_giving_up_follows_from_the_checks(row: MessageRow, expected: int) -> None:
-    assert Half(row, "broker-a", CheckRules(), None).given_up_at == expected
+    assert Half(row, "broker-a", CheckRules(), None).discarded_at == expected
 
 
-def given_up(number: int, topic: str = TRANSACTION_CHECK_MAX_TIME_TOPIC) -> MessageExt:
+def discarded(number: int, topic: str = TRANSACTION_CHECK_MAX_TIME_TOPIC) -> MessageExt:
     return MessageExt(
         topic,
         0,
@@ -128,8 +128,8 @@ def press(answers: Answers, book: ResendBook, *messages: MessageExt, times: int 
     return asyncio.run(main())
 
 
-def test_given_up_message_pressed_many_times_is_checked_again_once_or_on_demand(book: ResendBook) -> None:
-    messages = given_up(100), given_up(200)
+def test_discarded_message_pressed_many_times_is_checked_again_once_or_on_demand(book: ResendBook) -> None:
+    messages = discarded(100), discarded(200)
     answers = Answers(*messages)
     outcomes = press(answers, book, *messages, times=4)
     assert sorted(answers.checked) == [one.offset_message_id for one in messages]
@@ -140,7 +140,7 @@ def test_given_up_message_pressed_many_times_is_checked_again_once_or_on_demand(
 
 
 def test_refused_check_can_be_repeated_and_one_without_an_answer_is_noted(book: ResendBook) -> None:
-    message = given_up(100)
+    message = discarded(100)
     answers = Answers(message)
     for failure, is_noted in (
         (BrokerError.of(ResponseCode.SYSTEM_ERROR, "no file"), False),
@@ -159,7 +159,7 @@ def test_refused_check_can_be_repeated_and_one_without_an_answer_is_noted(book: 
 
 
 def test_other_messages_are_refused_before_any_is_checked(book: ResendBook) -> None:
-    messages = given_up(100), given_up(200, "Orders")
+    messages = discarded(100), discarded(200, "Orders")
     answers = Answers(*messages)
     with pytest.raises(Invalid, match="in the topic Orders, not in TRANS_CHECK_MAX_TIME_TOPIC"):
         press(answers, book, *messages)

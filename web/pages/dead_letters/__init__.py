@@ -1,1 +1,1 @@
-"""Dead letters: messages that a consumer group has given up, browsed, exported and sent again."""
+"""Dead letters: messages that a consumer group could not consume, browsed, exported and sent again."""

@@ -58,7 +58,7 @@ class Half:
         return self.message.properties.get(property_names.PRODUCER_GROUP, "")
 
     @property
-    def given_up_at(self) -> int:
+    def discarded_at(self) -> int:
         """About when the broker discards it, if it stays unresolved."""
         rules = self.rules
         if self.checks:  # it was stored again at its last check

@@ -43,7 +43,7 @@ class HalfRow(msgspec.Struct, frozen=True):
     """Whether a member of the producer group is connected, which the broker can ask."""
     checks: int
     born_at: int
-    given_up_at: int
+    discarded_at: int
     tag: str
     keys: list[str]
     size: int
@@ -52,12 +52,12 @@ class HalfRow(msgspec.Struct, frozen=True):
     offset_id: str
 
 
-class GivenUpRow(msgspec.Struct, frozen=True):
+class DiscardedRow(msgspec.Struct, frozen=True):
     """A message that the broker has discarded: nobody consumes it."""
 
     offset_id: str
     id: str
-    given_up_at: int
+    discarded_at: int
     topic: str
     group: str
     checks: int
@@ -92,7 +92,7 @@ _HALF_COLUMNS: Final[tuple[Column[HalfRow], ...]] = (
     Column("checks", "Checks", Kind.NUMBER, help="How often the broker has asked the producer group."),
     Column("born_at", "Created", Kind.TIME),
     Column(
-        "given_up_at", "Discarded at (estimate)", Kind.TIME, help="When the broker discards it if it stays unresolved."
+        "discarded_at", "Discarded at (estimate)", Kind.TIME, help="When the broker discards it if it stays unresolved."
     ),
     Column("tag", "Tag"),
     Column("keys", "Keys", Kind.LIST),
@@ -100,10 +100,10 @@ _HALF_COLUMNS: Final[tuple[Column[HalfRow], ...]] = (
     Column("body", "Body"),
     Column("broker", "Broker"),
 )
-_GIVEN_UP_COLUMNS: Final[tuple[Column[GivenUpRow], ...]] = (
+_DISCARDED_COLUMNS: Final[tuple[Column[DiscardedRow], ...]] = (
     Column("offset_id", "Choose", Kind.CHOICE),
     Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
-    Column("given_up_at", "Discarded at", Kind.TIME),
+    Column("discarded_at", "Discarded at", Kind.TIME),
     Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
     Column("group", "Producer group"),
     Column("checks", "Checks", Kind.NUMBER, help="How often the broker has asked the producer group."),
@@ -154,8 +154,8 @@ class TransactionPages:
         """The half messages that wait for a decision, and a page of those that brokers have discarded."""
         found = await self._halves.halves()
         begin, end = visit.arguments.get("begin", "").strip(), visit.arguments.get("end", "").strip()
-        rows, next_offsets = await self._given_up(begin, end, visit.arguments.get("at", ""))
-        data: dict[str, Any] = {"begin": begin, "end": end, "next": None, "given_up": len(rows)}
+        rows, next_offsets = await self._discarded(begin, end, visit.arguments.get("at", ""))
+        data: dict[str, Any] = {"begin": begin, "end": end, "next": None, "discarded": len(rows)}
         if next_offsets is not None:
             at = ".".join(map(str, next_offsets))
             data["next"] = {key: value for key, value in {"begin": begin, "end": end, "at": at}.items() if value}
@@ -168,11 +168,13 @@ class TransactionPages:
             sort="born_at",
             empty="No transaction waits for a decision.",
         )
-        columns = _GIVEN_UP_COLUMNS
+        columns = _DISCARDED_COLUMNS
         if visit.access < Access.OPERATOR:
             columns = tuple(column for column in columns if column.kind is not Kind.CHOICE)
-        given_up = Table("given-up", GivenUpRow, rows, columns, empty="No half message was discarded in this period.")
-        return View("Transactions", "waiting/transactions.html", data, [halves, given_up], problems=found.problems)
+        discarded = Table(
+            "discarded", DiscardedRow, rows, columns, empty="No half message was discarded in this period."
+        )
+        return View("Transactions", "waiting/transactions.html", data, [halves, discarded], problems=found.problems)
 
     async def check_again(self, visit: Visit, form: CheckAgain) -> Outcome:
         """Stores discarded messages again as half messages that were never checked, each once. Raises Invalid, QueryFailed, HeadraceError."""
@@ -213,7 +215,7 @@ class TransactionPages:
 
     # ----
 
-    async def _given_up(self, begin: str, end: str, at: str) -> tuple[list[GivenUpRow], Sequence[int] | None]:
+    async def _discarded(self, begin: str, end: str, at: str) -> tuple[list[DiscardedRow], Sequence[int] | None]:
         begin_ms, end_ms = parse_time(begin) if begin else 0, parse_time(end, is_end=True) if end else _FOREVER
         if begin_ms > end_ms:
             raise Invalid("the end time is before the start time", "Swap the two times.")
@@ -225,7 +227,7 @@ class TransactionPages:
         rows = []
         for letter, one in zip(letters, page.rows, strict=True):
             entry = known.get(letter)
-            rows.append(_given_up_row(one, None if entry is None else entry.at_ms))
+            rows.append(_discarded_row(one, None if entry is None else entry.at_ms))
         return rows, page.next_offsets
 
     async def _check(self, message: MessageExt, user: str, *, again: bool) -> bool:
@@ -256,7 +258,7 @@ def _half_row(half: Half) -> HalfRow:
         half.is_connected,
         half.checks,
         one.born_at,
-        half.given_up_at,
+        half.discarded_at,
         one.tag,
         one.keys,
         one.size,
@@ -266,8 +268,8 @@ def _half_row(half: Half) -> HalfRow:
     )
 
 
-def _given_up_row(one: MessageRow, checked_at: int | None) -> GivenUpRow:
-    return GivenUpRow(
+def _discarded_row(one: MessageRow, checked_at: int | None) -> DiscardedRow:
+    return DiscardedRow(
         one.offset_id,
         one.id,
         one.stored_at,
