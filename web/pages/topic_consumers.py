@@ -23,7 +23,7 @@ class ConsumerRow(msgspec.Struct, frozen=True):
     queue: int
     group: str
     client: str | None
-    """The member that reads the queue; None: no member reports it."""
+    """The member that reads the queue; None: no member reports that it does."""
     lag: int
     delay: int | None
     """How long ago the group's next message was stored, ms; 0: none waits; None: it could not be read."""
@@ -37,8 +37,8 @@ _COLUMNS: tuple[Column[ConsumerRow], ...] = (
         "client",
         "Read by",
         link=lambda row: member_path(row.group, row.client) if row.client else None,
-        help="The member to which the queue is assigned.",
-        none="no member reports it",
+        help="The member to which the queue is assigned, as members report it.",
+        none="no reader reported",
     ),
     Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet."),
     Column("delay", "Time lag", Kind.DURATION, help="How long ago the group's next message was stored."),
