@@ -19,7 +19,7 @@ from web.errors import QueryFailed
 from web.pages.cluster.stopped import StoppedBroker
 from web.pages.groups.group_reads import GroupReads
 from web.pages.topic_consumers import TopicConsumers
-from web.pages.topics import SendForm, TopicPages
+from web.pages.topics import SendForm, TopicForm, TopicPages
 from web.routes import Access, Visit
 
 QUEUE = MessageQueue("Orders", "a", 0)
@@ -62,6 +62,17 @@ def test_group_without_waiting_messages_has_no_delay_and_the_furthest_groups_are
     [chart] = view.data["charts"].charts[1:]
     assert [line.label for line in chart.drawn] == [f"g{number}" for number in range(6)]
     assert [(first, last) for first, last, _ in chart.others] == [(7, 8)]
+
+
+def test_form_of_a_new_topic_and_the_api_have_the_same_defaults() -> None:
+    class Empty(Answers):
+        async def topics(self) -> list[str]:
+            return []
+
+    new = asyncio.run(pages_of(Empty()).list_topics(Visit("", Access.OPERATOR, ""))).data["new"]
+    form = TopicForm("T")
+    assert (new["read_queues"], new["write_queues"], new["permission"]) == (8, 8, form.permission)
+    assert (form.read_queues, form.write_queues) == (8, 8)
 
 
 class Stopped(Answers):
