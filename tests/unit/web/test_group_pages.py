@@ -206,7 +206,7 @@ def test_page_names_the_stuck_member_and_its_queues_in_the_first_minute() -> Non
     (stuck, member), (rest, _) = told_by(stuck_and_busy())
     assert member == "one"
     assert stuck.startswith(
-        "one has pulled 20 messages and finished none of them for 25 s: these of its queues do not move: Orders broker-a 0."
+        "one has pulled 20 messages and finished none of them for 25 s. Its queues that do not move: Orders broker-a 0."
     )
     assert rest.startswith("7 messages wait. The members (1) consume 3.0 messages per second:")
 
@@ -223,7 +223,7 @@ def test_page_names_the_member_that_finished_nothing_in_the_last_minute() -> Non
     answers.running["one"].status_table = {"Orders": ConsumeStatus()}
     (text, member), _ = told_by(answers)
     assert member == "one"
-    assert text.startswith("one finished no message in the last minute, and these of its queues do not move: Orders")
+    assert text.startswith("one finished no message in the last minute. Its queues that do not move: Orders")
 
 
 def test_page_names_the_member_that_does_not_answer_and_the_queues_that_nobody_reports() -> None:

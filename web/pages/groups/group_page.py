@@ -402,13 +402,13 @@ def _stuck(client: str, report: ConsumerRunningInfo, queues: Sequence[QueueRow])
         if not late or not statuses or any(one.consume_ok_tps + one.consume_failed_tps for one in statuses):
             return None
         return Finding(
-            "{client} finished no message in the last minute, and these of its queues do not move: {queues}. "
+            "{client} finished no message in the last minute. Its queues that do not move: {queues}. "
             "See the stacks of its threads.",
             {"client": client, "queues": _queue_names(late)},
             client,
         )
     return Finding(
-        "{client} has pulled {pulled} messages and finished none of them for {age}: these of its queues do not move: {queues}. "
+        "{client} has pulled {pulled} messages and finished none of them for {age}. Its queues that do not move: {queues}. "
         "See the stacks of its threads.",
         {
             "client": client,
