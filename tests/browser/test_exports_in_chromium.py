@@ -27,7 +27,7 @@ def test_topic_is_exported_and_read_with_pyarrow(tmp_path: Path, page: Page) -> 
         page.get_by_label("User name").fill("admin")
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in").click()
-        page.get_by_role("main").get_by_role("link", name="Export", exact=True).click()
+        page.get_by_role("main").get_by_role("link", name="Export messages", exact=True).click()
         expect(page.get_by_label("Target: the name of a folder")).to_have_value("Orders")
         page.get_by_role("button", name="Start", exact=True).click()
         expect(page.get_by_role("status")).to_have_text("The export has started.")

@@ -63,10 +63,14 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     log_in(page, console, "/")
     needy = page.locator("#table-attention").get_by_role("row").filter(has_text="billing")
     expect(needy.get_by_role("link", name="3", exact=True)).to_be_visible()  # its stored dead letters
-    page.get_by_role("link", name="DLQ", exact=True).click()
+    page.get_by_role("navigation").get_by_role("link", name="Dead letters", exact=True).click()
     page.get_by_role("link", name="billing").click()
     expect(page.get_by_text("3 dead letters are stored in this period.")).to_be_visible()
     expect(page.get_by_text(PAYLOAD).first).to_be_visible()
+    table, form = page.locator("#table-letters").bounding_box(), page.locator("#chosen").bounding_box()
+    assert table is not None
+    assert form is not None
+    assert form["y"] > table["y"] + table["height"], "the forms are below the table"
 
     page.get_by_label("Choose", exact=True).first.focus()
     page.keyboard.press("Space")
@@ -83,6 +87,7 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     expect(page.get_by_text("3 / 3")).to_be_visible()
     page.get_by_role("link", name="All dead letters of the group").click()
     expect(page.get_by_role("columnheader", name="Resent")).to_be_visible()
+    expect(page.get_by_role("status")).to_contain_text("Resent: 2. Skipped because they had been resent before: 1.")
 
     page.get_by_role("link").filter(has_text="0").and_(page.locator("th a")).first.click()
     expect(page.get_by_role("heading", name="Push to one client")).to_be_visible()

@@ -84,6 +84,10 @@ class AlertService:
         """The value of an alert that fires, as of the latest sample; None if unknown."""
         return None if event.what is None else self._observed.get(event.what, {}).get(event.subject)
 
+    def ends_at_s(self, event: AlertEvent) -> float | None:
+        """When an alert that fires ends if its value stays good; None while its value passes the threshold."""
+        return self._evaluator.ends_at_s(event.rule, event.subject)
+
     async def events(self, rule: str | None = None) -> list[AlertEvent]:
         """What began and ended, of all rules or of one, newest first."""
         return await asyncio.to_thread(self._book.events, rule)

@@ -60,6 +60,11 @@ class Evaluator:
         """Rule and subject of alerts that fire, sorted."""
         return sorted(key for key, state in self._states.items() if state.is_firing)
 
+    def ends_at_s(self, rule: str, subject: str) -> float | None:
+        """When an alert that fires ends if its value stays good; None while its value passes the threshold."""
+        state = self._states.get((rule, subject))
+        return None if state is None or not state.is_firing or state.seen_s <= state.bad_s else state.bad_s + CLEAR_S
+
     def step(self, now_s: float, rules: Sequence[Rule], observed: Observed) -> list[AlertEvent]:
         """What begins and what ends."""
         events: list[AlertEvent] = []

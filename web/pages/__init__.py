@@ -35,7 +35,7 @@ Then add it to `web/application.py`, and its template to `web/templates/`. A tem
   form into a template with `{% call form("/groups/x/delete", OPERATOR) %}…{% endcall %}`, which adds the CSRF token and is left out for users who may not use it.
   A form that is refused is shown again on its page with what was entered: raise QueryFailed or let HeadraceError pass. Name fields with
   secrets in `secrets` of the Change: they come back empty.
-- Words: Apache's dashboard's where it has the page (Topic, Consumer, Producer, Message, DLQ, ACL), in plain English.
+- Words: Apache's dashboard's where it has the page (Topic, Consumer, Producer, Message, ACL), in plain English.
 - No inline scripts, styles or handlers: the content security policy blocks them. Small behaviour goes into `web/static/console.js`.
 - Times are milliseconds in rows; the table renders them as `<time>`, in UTC, and the browser changes them to the viewer's zone.
 """

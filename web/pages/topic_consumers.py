@@ -1,15 +1,18 @@
-"""Who consumes each queue of a topic: the groups, and in each the member that reads the queue."""
+"""Who consumes each queue of a topic: the groups, and in each the member that reads the queue.
 
-from collections.abc import Mapping
-from typing import Any
+Groups and lags take a few requests for each broker; members and time lags are asked for the shown rows only, because they take requests for each group.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from headrace.errors import HeadraceError
-from headrace.protocol.bodies import ConsumerRunningInfo
-from web.cluster.topic_reader import TopicReader
+from headrace.model.message_queue import MessageQueue
+from web.cluster.topic_reader import TopicReader, lag_of
 from web.errors import NotFound, QueryFailed
-from web.pages.groups.group_page import member_path, queue_rows
+from web.pages.groups.group_page import member_path
 from web.pages.groups.group_reads import GroupReads
 from web.paths import path_of
 from web.routes import View, Visit
@@ -22,14 +25,25 @@ class ConsumerRow(msgspec.Struct, frozen=True):
     broker: str
     queue: int
     group: str
-    client: str | None
-    """The member that reads the queue; None: no member reports it."""
-    lag: int
-    delay: int | None
+    lag: int | None
+    """None: the group is online and has not stored an offset yet."""
+    client: str | None = None
+    """The member that reads the queue; None: no member reports that it does."""
+    delay: int | None = None
     """How long ago the group's next message was stored, ms; 0: none waits; None: it could not be read."""
+    problem: str = ""
+    """What could not be read of the group or its members."""
 
 
-_COLUMNS: tuple[Column[ConsumerRow], ...] = (
+class _GroupState(msgspec.Struct, frozen=True):
+    """What is asked for a group whose rows are shown."""
+
+    owners: Mapping[MessageQueue, str]
+    delays: Mapping[MessageQueue, int]
+    problem: str
+
+
+_COLUMNS: Final[tuple[Column[ConsumerRow], ...]] = (
     Column("broker", "Broker"),
     Column("queue", "Queue", Kind.NUMBER),
     Column("group", "Consumer group", link=lambda row: path_of("groups", row.group)),
@@ -37,11 +51,19 @@ _COLUMNS: tuple[Column[ConsumerRow], ...] = (
         "client",
         "Read by",
         link=lambda row: member_path(row.group, row.client) if row.client else None,
-        help="The member to which the queue is assigned.",
-        none="no member reports it",
+        is_enriched=True,
+        help="The member to which the queue is assigned, as members report it.",
+        none="no reader reported",
     ),
-    Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet."),
-    Column("delay", "Time lag", Kind.DURATION, help="How long ago the group's next message was stored."),
+    Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet.", none="unknown"),
+    Column(
+        "delay",
+        "Time lag",
+        Kind.DURATION,
+        is_enriched=True,
+        help="How long ago the group's next message was stored.",
+    ),
+    Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
 
 
@@ -53,61 +75,79 @@ class TopicConsumers:
         self._groups = groups
 
     async def show(self, visit: Visit) -> View:
-        """All queues, or the one of `?broker=&queue=`. A group that cannot be read is a problem; the others are shown."""
+        """All queues, or the one of `?broker=&queue=`, and the groups that have offsets in the topic or are online."""
         topic = visit.path["topic"]
         if topic not in await self._topics.names():
             raise NotFound("the topic {topic} does not exist", "Check its name in the list of topics.", topic=topic)
         broker, queue = visit.arguments.get("broker", ""), visit.arguments.get("queue", "")
+        ends = (await self._topics.statistics(topic)).offset_table
         offsets = await self._topics.group_offsets({topic})
         online = await self._groups.cluster.read(("groups of", topic), lambda admin: admin.topic_groups(topic))
-        names = sorted({*offsets.by_topic.get(topic, {}), *online})
-        answers = await self._groups.cluster.map(lambda group: self._rows(topic, group), names)
-        rows: list[ConsumerRow] = []
-        problems = list(offsets.problems)
-        for group, answer in zip(names, answers, strict=True):
-            if isinstance(answer, Exception):
-                problems.append(f"{group}: {answer}")
-            else:
-                found, failures = answer
-                rows += found
-                problems += failures
-        if problems and not rows:
+        stored = offsets.by_topic.get(topic, {})
+        if offsets.problems and not stored:
             raise QueryFailed(
-                "; ".join(problems), "Check that the brokers are running and reachable, then reload the page."
+                "; ".join(offsets.problems), "Check that the brokers are running and reachable, then reload the page."
             )
-        shown = [row for row in rows if (not broker or row.broker == broker) and (not queue or str(row.queue) == queue)]
+        groups = sorted({*stored, *online})
+        shown = [
+            one
+            for one in sorted(ends)
+            if (not broker or one.broker_name == broker) and (not queue or str(one.queue_id) == queue)
+        ]
+        rows = [
+            ConsumerRow(
+                one.broker_name,
+                one.queue_id,
+                group,
+                lag_of({one: ends[one]}, stored[group]) if group in stored else None,
+            )
+            for one in shown
+            for group in groups
+        ]
         data: dict[str, Any] = {"topic": topic, "broker": broker, "queue": queue}
         table = Table(
             "consumers",
             ConsumerRow,
-            sorted(shown, key=lambda row: (row.broker, row.queue, row.group)),
+            rows,
             _COLUMNS,
-            search=("group", "client", "broker"),
+            search=("group", "broker"),
+            enrich=lambda some: self._enrich(topic, some),
             empty="No consumer group consumes it.",
         )
-        return View("Consumers of the topic", "topics/consumers.html", data, [table], topic, problems)
+        return View("Consumers of the topic", "topics/consumers.html", data, [table], topic, offsets.problems)
 
-    async def _rows(self, topic: str, group: str) -> tuple[list[ConsumerRow], list[str]]:
-        """The queues of one group, and what its members did not report. Raises HeadraceError."""
-        stats = await self._groups.progress(group)
+    async def _enrich(self, topic: str, rows: Sequence[ConsumerRow]) -> Sequence[ConsumerRow]:
+        """Rows with the readers and time lags of their groups: a request for each group, each of its members and each broker."""
+        groups = list(dict.fromkeys(row.group for row in rows))
+        answers = await self._groups.cluster.map(lambda group: self._state(topic, group), groups)
+        states = dict(zip(groups, answers, strict=True))
+        enriched: list[ConsumerRow] = []
+        for row in rows:
+            state = states[row.group]
+            if isinstance(state, Exception):
+                enriched.append(msgspec.structs.replace(row, problem=str(state)))
+                continue
+            queue = MessageQueue(topic, row.broker, row.queue)
+            delay = 0 if row.lag == 0 else state.delays.get(queue)
+            client, problem = state.owners.get(queue), state.problem
+            enriched.append(msgspec.structs.replace(row, client=client, delay=delay, problem=problem))
+        return enriched
+
+    async def _state(self, topic: str, group: str) -> _GroupState:
+        """The members that read the topic's queues, and the time lags. Raises HeadraceError if the members cannot be listed."""
         connection = await self._groups.members(group)
-        reports: dict[str, ConsumerRunningInfo] = {}
-        problems: list[str] = []
         clients = sorted({one.client_id for one in connection.connection_set if one.client_id is not None})
         answers = await self._groups.cluster.map(lambda client: self._groups.running(group, client), clients)
+        owners: dict[MessageQueue, str] = {}
+        problems: list[str] = []
         for client, answer in zip(clients, answers, strict=True):
             if isinstance(answer, Exception):
-                problems.append(f"{group}, {client}: {answer}")
+                problems.append(f"{client}: {answer}")
             else:
-                reports[client] = answer
-        delays: Mapping[Any, int] = {}
+                owners |= dict.fromkeys(answer.mq_table, client)
+        delays: Mapping[MessageQueue, int] = {}
         try:
             delays = await self._groups.delays(group, topic)
         except HeadraceError as error:
-            problems.append(f"{group}: {error}")
-        rows = [
-            ConsumerRow(row.broker, row.queue, group, row.client, row.lag, row.delay)
-            for row in queue_rows(stats, delays, reports)
-            if row.topic == topic
-        ]
-        return rows, problems
+            problems.append(str(error))
+        return _GroupState(owners, delays, "; ".join(problems))

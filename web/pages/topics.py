@@ -108,12 +108,16 @@ class BrokerRow(msgspec.Struct, frozen=True):
     permission: str
 
 
+NEW_TOPIC: Final = TopicConfig("")
+"""What a new topic has unless the form says otherwise: 8 queues, as in RocketMQ's tools."""
+
+
 class TopicForm(msgspec.Struct, forbid_unknown_fields=True):
     """The settings of a topic. `broker`: the name of one, or empty for all masters."""
 
     topic: str
-    read_queues: int = 8
-    write_queues: int = 8
+    read_queues: int = NEW_TOPIC.read_queue_count
+    write_queues: int = NEW_TOPIC.write_queue_count
     permission: str = "RW"
     broker: str = ""
 
@@ -256,7 +260,8 @@ class TopicPages:
             enrich=self._add_statistics,
             empty="The cluster has no topics.",
         )
-        return View("Topics", "topics/list.html", {"brokers": sorted(masters)}, [table], problems=configs.problems)
+        data = {"brokers": sorted(masters), "new": _settings(NEW_TOPIC)}
+        return View("Topics", "topics/list.html", data, [table], problems=configs.problems)
 
     async def show_topic(self, visit: Visit) -> View:
         """One topic."""

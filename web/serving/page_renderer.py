@@ -21,7 +21,7 @@ _MOST_NOTICES: Final = 1_000  # limit: notices that nobody has fetched
 MENU_GROUPS: Final = (
     ("", ("Dashboard", "Alerts")),
     ("Cluster", ("Cluster", "Replication", "Topics", "Consumer groups", "Producers")),
-    ("Message data", ("Find messages", "Message trace", "DLQ", "Delayed messages", "Transactions", "Export")),
+    ("Message data", ("Find messages", "Message trace", "Dead letters", "Delayed messages", "Transactions", "Exports")),
     ("Administration", ("ACL", "Users", "Audit log", "API tokens", "API")),
 )
 """The navigation: headings, and the `menu` of the pages below each."""

@@ -23,6 +23,7 @@ from web.alerts.observations import Observations
 from web.alerts.rules import DEFAULT_RULES, Rule, What, problem_of
 from web.errors import Invalid, NotFound
 from web.history.history_file import Chart
+from web.pages.alerts.alert_rows import firing_rows
 from web.sampling.sample import BrokerSample, Sample
 
 LATE = Rule("late", What.LAG_TIME, 300, for_s=60)
@@ -405,6 +406,23 @@ def test_present_value_of_an_alert_is_that_of_the_latest_sample(book: AlertBook)
         assert (event.value, service.present_value(event)) == (340.0, 400.0)
         await service.evaluate(Sample(NOW + 20), {})
         assert service.present_value(event) is None
+
+    asyncio.run(main())
+
+
+def test_alert_whose_value_is_good_again_has_the_time_of_its_end(book: AlertBook) -> None:
+    async def main() -> None:
+        service = service_on(book)
+        service.change_rules([Rule("late", What.LAG_MESSAGES, 100)])
+        await service.evaluate(Sample(NOW), {"group.lag/billing": 340.0})
+        assert [(row.value, row.ends) for row in firing_rows(service)] == [(340.0, None)]
+        await service.evaluate(Sample(NOW + 10), {"group.lag/billing": 0.0})
+        ends = int((NOW + CLEAR_S) * 1000)
+        assert [(row.value, row.ends) for row in firing_rows(service)] == [(0.0, ends)]
+        await service.evaluate(Sample(NOW + 20), {"group.lag/billing": 340.0})
+        assert [row.ends for row in firing_rows(service)] == [None]
+        await service.evaluate(Sample(NOW + 20 + CLEAR_S), {"group.lag/billing": 0.0})
+        assert firing_rows(service) == []
 
     asyncio.run(main())
 

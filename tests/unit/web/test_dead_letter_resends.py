@@ -13,11 +13,11 @@ from headrace.client.settings import ClientConfig
 from support.consuming import eventually
 from web.cluster.cluster import Cluster
 from web.errors import DatabaseUnusable, Invalid, NotFound
-from web.pages.dead_letters.dead_letter_pages import DeadLetterPages
+from web.pages.dead_letters.dead_letter_pages import DeadLetterPages, ResendForm
 from web.pages.dead_letters.letter_queues import LetterRange, parse_ranges
 from web.pages.dead_letters.resend_book import Letter, ResendBook
 from web.pages.dead_letters.resends import Resends, Run
-from web.routes import Access, Visit
+from web.routes import Access, Outcome, Visit
 
 QUEUE: Final = MessageQueue("%DLQ%billing", "broker-a", 0)
 VISIT: Final = Visit("ann", Access.OPERATOR, "192.0.2.1", {"group": "billing"})
@@ -77,6 +77,9 @@ class Letters(World):
 
     async def consumer_connection(self, group: str) -> Any:
         raise RouteNotFound("no route", group)
+
+    async def query_by_unique_id(self, _topic: str, message_id: str, **_more: Any) -> MessageExt | None:
+        return next((one for one in self.stored if one.message_id == message_id), None)
 
 
 @pytest.fixture
@@ -299,3 +302,53 @@ def test_ranges_that_no_page_made_are_refused(text: str) -> None:
 def test_range_is_read_as_it_was_written() -> None:
     one = LetterRange(MessageQueue("%DLQ%billing", "zone/broker", 3), 5, 9)
     assert parse_ranges("billing", [one.text]) == [one]
+
+
+def resend_chosen(world: Letters, book: ResendBook) -> Outcome:
+    """Resends all letters as if a user had selected them."""
+
+    async def main() -> Outcome:
+        cluster = Cluster(ClientConfig("127.0.0.1:1"))
+        stand_in: Any = world
+        cluster.admin = cluster._producer = stand_in
+        pages = DeadLetterPages(cluster, stand_in, book, Resends(cluster, book, lambda *_, **__: None))
+        return await pages.resend(VISIT, ResendForm([one.message_id for one in world.stored]))
+
+    return asyncio.run(main())
+
+
+def test_outcome_has_how_many_of_the_chosen_letters_failed_and_why(book: ResendBook) -> None:
+    world = Letters(4)
+    world.stored[1].sys_flag = 1  # compressed, it says
+
+    def fail() -> None:
+        world.failure = RouteNotFound("no route") if len(world.sent) == 2 else None
+
+    world.on_send = fail
+    outcome = resend_chosen(world, book)
+    assert (outcome.values["sent"], outcome.values["failed"], outcome.values["left"]) == (2, 2, 0)
+    assert outcome.values["problem"].endswith("no route")
+    assert outcome.is_warning
+    assert outcome.location == "/dead-letters/billing"
+
+    world.failure, world.on_send = None, lambda: None
+    outcome = resend_chosen(world, book)
+    assert (outcome.values["sent"], outcome.values["skipped"], outcome.values["failed"]) == (1, 2, 1)
+
+
+def test_letters_after_a_failure_of_the_cluster_are_not_tried(book: ResendBook) -> None:
+    world = Letters(4)
+
+    def fail() -> None:
+        world.failure = RouteNotFound("no route")
+
+    world.on_send = fail
+    outcome = resend_chosen(world, book)
+    assert (outcome.values["sent"], outcome.values["failed"], outcome.values["left"]) == (1, 1, 2)
+
+
+def test_resend_of_which_nothing_succeeds_is_an_error(book: ResendBook) -> None:
+    world = Letters(2)
+    world.failure = RouteNotFound("no route")
+    with pytest.raises(RouteNotFound):
+        resend_chosen(world, book)

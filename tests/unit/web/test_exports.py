@@ -1,6 +1,7 @@
 """The pages of exports, with a supervisor of the test behind the control socket."""
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -177,6 +178,19 @@ def test_failed_export_is_shown_with_its_last_words(supervisor: Supervisor, admi
     text = admin.get("/exports/orders").text
     assert "headrace: the disk is full" in text
     assert "Stop</button>" not in text
+
+
+def test_pages_have_the_folder_of_the_files_and_when_to_choose_which_format(
+    supervisor: Supervisor, admin: Browser
+) -> None:
+    supervisor.exports["runs"] = [RUN]
+    folder = supervisor.exports["folder"]
+    text = admin.get("/exports").text
+    assert f"<code>{folder}</code>" in text
+    assert "copy the folder" in text
+    for name in ("Parquet", "Iceberg", "Delta"):
+        assert re.search(f"<dt>{name}</dt><dd>[^<]*Choose it ", text)
+    assert f"<code>{folder}/orders</code>" in admin.get("/exports/orders").text
 
 
 def test_several_brokers_are_offered(supervisor: Supervisor, admin: Browser) -> None:

@@ -30,6 +30,7 @@ from web.errors import NotFound, QueryFailed
 from web.pages.groups.group_list import GroupList
 from web.pages.groups.group_page import GroupPage, QueueRow, consumption_of, find_slow_members
 from web.pages.groups.group_reads import GroupReads
+from web.pages.groups.member_page import queue_rows as member_queue_rows
 from web.routes import Access, Problem, View, Visit
 from web.sampling.sample import BrokerSample, ClientKind, Progress, Sample
 
@@ -43,6 +44,8 @@ class Answers:
         self.asked: list[str] = []
         self.failure: Exception | None = None
         self.retries: dict[str, TopicStatsTable] = {}
+        # The first queue's is of a moment before, when a message waited.
+        self.delays = {ORDERS[0]: 4_000, ORDERS[1]: 90_000}
         self.configs: dict[str, dict[str, SubscriptionGroupConfig] | Exception] = {
             "n:1": {
                 "billing": SubscriptionGroupConfig("billing"),
@@ -101,8 +104,7 @@ class Answers:
     async def consume_time_span(self, topic: str, _group: str) -> list[QueueTimeSpan]:
         if topic != "Orders":
             return []
-        # The first queue's is of a moment before, when a message waited.
-        return [QueueTimeSpan(ORDERS[0], delay_time=4_000), QueueTimeSpan(ORDERS[1], delay_time=90_000)]
+        return [QueueTimeSpan(queue, delay_time=delay) for queue, delay in self.delays.items()]
 
     async def for_page(self) -> Sample | None:
         return self.sample
@@ -175,6 +177,84 @@ def test_page_does_not_explain_a_short_lag() -> None:
     assert find_slow_members({"one": slow}, [row]) == []
     assert find_slow_members({}, [msgspec.structs.replace(row, delay=90_000)]) == []
     assert len(find_slow_members({"one": slow}, [msgspec.structs.replace(row, delay=10_000)])) == 1
+
+
+def stuck_and_busy() -> Answers:
+    """Both members of the group lag: `one` has finished nothing in queue 0 for 25 s, `two` works on queue 1."""
+    answers = Answers()
+    answers.connection.connection_set.append(Connection("two", "10.0.0.2:4"))
+    answers.stats.offset_table[ORDERS[0]] = OffsetWrapper(30, 10, 5)
+    answers.delays[ORDERS[0]] = 30_000
+    rates = {"Orders": ConsumeStatus(consume_rt=500.0, consume_ok_tps=3.0)}
+    times = {"cached_msg_count": 20, "last_pull_timestamp": 100_000}
+    answers.running["one"].mq_table = {ORDERS[0]: ProcessQueueInfo(**times, last_consume_timestamp=75_000)}
+    answers.running["one"].status_table = rates
+    answers.running["two"] = ConsumerRunningInfo(
+        {},
+        [SubscriptionData("Orders", "A||B")],
+        {ORDERS[1]: ProcessQueueInfo(**times, last_consume_timestamp=99_000)},
+        rates,
+    )
+    return answers
+
+
+def told_by(answers: Answers) -> list[tuple[str, str]]:
+    return [(one.text.format(**one.values), one.member) for one in shown(answers).data["findings"]]
+
+
+def test_page_names_the_stuck_member_and_its_queues_in_the_first_minute() -> None:
+    (stuck, member), (rest, _) = told_by(stuck_and_busy())
+    assert member == "one"
+    assert stuck.startswith(
+        "one has pulled 20 messages and finished none of them for 25 s. Its queues that do not move: Orders broker-a 0."
+    )
+    assert rest.startswith("7 messages wait. The members (1) consume 3.0 messages per second:")
+
+
+def test_page_does_not_blame_members_whose_queues_do_not_lag_for_a_stuck_one() -> None:
+    answers = stuck_and_busy()
+    answers.stats.offset_table[ORDERS[1]] = OffsetWrapper(10, 10, 4)
+    assert [member for _, member in told_by(answers)] == ["one"]
+
+
+def test_page_names_the_member_that_finished_nothing_in_the_last_minute() -> None:
+    answers = stuck_and_busy()
+    answers.running["one"].mq_table = {ORDERS[0]: ProcessQueueInfo()}  # a client that reports no times
+    answers.running["one"].status_table = {"Orders": ConsumeStatus()}
+    (text, member), _ = told_by(answers)
+    assert member == "one"
+    assert text.startswith("one finished no message in the last minute. Its queues that do not move: Orders")
+
+
+def test_page_names_the_member_that_does_not_answer_and_the_queues_that_nobody_reports() -> None:
+    answers = stuck_and_busy()
+    del answers.running["one"]
+    answers.stats.offset_table[ORDERS[1]] = OffsetWrapper(10, 10, 4)
+    ((text, _),) = told_by(answers)
+    assert text.startswith("one did not answer. No other member reports these queues, in which messages wait: Orders")
+    assert shown(answers).data["has_unreported"]
+    assert not shown(stuck_and_busy()).data["has_unreported"]
+
+
+def test_many_stuck_members_are_counted() -> None:
+    queues = [MessageQueue("Orders", "broker-a", at) for at in range(8)]
+    state = ProcessQueueInfo(cached_msg_count=1, last_pull_timestamp=50_000, last_consume_timestamp=1)
+    reports = {f"m{at}": ConsumerRunningInfo(mq_table={queue: state}) for at, queue in enumerate(queues)}
+    found = find_slow_members(
+        reports, [QueueRow("Orders", "broker-a", at, 7, 20_000, 3, 10, 4, f"m{at}") for at in range(8)]
+    )
+    assert [one.member for one in found] == ["m0", "m1", "m2", "m3", "m4", ""]
+    assert found[-1].values == {"count": 3}
+
+
+def test_member_has_never_consumed_from_a_queue_whose_offset_is_the_first() -> None:
+    report = ConsumerRunningInfo(
+        mq_table={
+            ORDERS[0]: ProcessQueueInfo(commit_offset=0, last_consume_timestamp=5),
+            ORDERS[1]: ProcessQueueInfo(commit_offset=3, last_consume_timestamp=6),
+        }
+    )
+    assert [row.consumed_at for row in member_queue_rows(report)] == [None, 6]
 
 
 @pytest.mark.parametrize(
@@ -323,7 +403,7 @@ def test_queues_are_not_reported_without_a_reader_if_a_member_did_not_answer() -
     answers = Answers()
     answers.connection.connection_set.append(Connection("two", "10.0.0.2:4"))
     view = shown(answers)
-    assert view.data["findings"] == []
+    assert not any("have no reader" in one.text for one in view.data["findings"])
     (problem,) = view.problems
     assert "two did not answer" in problem
     assert [bool(row.problem) for row in rows(view, "members")] == [False, True]

@@ -5,19 +5,25 @@ from typing import Any
 
 import pytest
 
-from headrace import RouteNotFound, TopicConfig
+from headrace import RequestTimeout, RouteNotFound, TopicConfig
 from headrace.client.settings import ClientConfig
 from headrace.model.message_queue import MessageQueue
-from headrace.protocol.bodies import TopicStatsTable
+from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, TopicStatsTable
+from headrace.protocol.bodies.connections import Connection
+from headrace.protocol.bodies.consumer_state import ProcessQueueInfo
 from headrace.protocol.bodies.route import QueueData, TopicRouteData
 from headrace.protocol.bodies.stats import QueueTimeSpan, TopicOffset
 from web.cluster.cluster import Cluster
+from web.cluster.topic_reader import TopicReader
 from web.errors import QueryFailed
 from web.pages.cluster.stopped import StoppedBroker
-from web.pages.topics import SendForm, TopicPages
+from web.pages.groups.group_reads import GroupReads
+from web.pages.topic_consumers import TopicConsumers
+from web.pages.topics import SendForm, TopicForm, TopicPages
 from web.routes import Access, Visit
 
 QUEUE = MessageQueue("Orders", "a", 0)
+SECOND = MessageQueue("Orders", "a", 1)
 
 
 class Answers:
@@ -56,6 +62,17 @@ def test_group_without_waiting_messages_has_no_delay_and_the_furthest_groups_are
     [chart] = view.data["charts"].charts[1:]
     assert [line.label for line in chart.drawn] == [f"g{number}" for number in range(6)]
     assert [(first, last) for first, last, _ in chart.others] == [(7, 8)]
+
+
+def test_form_of_a_new_topic_and_the_api_have_the_same_defaults() -> None:
+    class Empty(Answers):
+        async def topics(self) -> list[str]:
+            return []
+
+    new = asyncio.run(pages_of(Empty()).list_topics(Visit("", Access.OPERATOR, ""))).data["new"]
+    form = TopicForm("T")
+    assert (new["read_queues"], new["write_queues"], new["permission"]) == (8, 8, form.permission)
+    assert (form.read_queues, form.write_queues) == (8, 8)
 
 
 class Stopped(Answers):
@@ -106,3 +123,58 @@ def test_message_that_is_not_sent_because_writes_are_stopped_is_refused_with_thi
         asyncio.run(pages_of(Stopped("4")).send(visit, SendForm("x")))
     with pytest.raises(RouteNotFound):
         asyncio.run(pages_of(Stopped("6")).send(visit, SendForm("x")))
+
+
+class Consumed(Answers):
+    """Two queues; `g0` has a member that reads the second one, `new` is online without an offset."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def topics(self) -> list[str]:
+        return ["Orders"]
+
+    async def topic_groups(self, _topic: str) -> list[str]:
+        return ["g0", "new"]
+
+    async def topic_stats(self, _topic: str) -> TopicStatsTable:
+        return TopicStatsTable({QUEUE: TopicOffset(0, 10), SECOND: TopicOffset(4, 9)})
+
+    async def consumer_connection(self, group: str) -> ConsumerConnection:
+        self.asked.append(group)
+        if group != "g0":
+            raise RouteNotFound("no route", group)
+        return ConsumerConnection([Connection("one", "10.0.0.1:4"), Connection("mute", "10.0.0.2:4")])
+
+    async def running_info(self, _group: str, client: str, **_what: bool) -> ConsumerRunningInfo:
+        if client == "mute":
+            raise RequestTimeout("no answer")
+        return ConsumerRunningInfo(mq_table={SECOND: ProcessQueueInfo()})
+
+
+def consumers(stand_in: Consumed, **arguments: str) -> list[Any]:
+    async def main() -> list[Any]:
+        visit = Visit("", Access.VIEWER, "", {"topic": "Orders"}, arguments)
+        cluster = Cluster(ClientConfig("127.0.0.1:1"))
+        admin: Any = stand_in
+        cluster.admin = admin
+        view = await TopicConsumers(TopicReader(cluster), GroupReads(cluster)).show(visit)
+        return list((await view.tables[0].select(arguments).fill()).rows)
+
+    return asyncio.run(main())
+
+
+def test_consumers_of_a_queue_have_reader_lag_and_what_could_not_be_read() -> None:
+    rows = {row.group: row for row in consumers(Consumed(), broker="a", queue="1")}
+    assert [row.queue for row in rows.values()] == [1] * 9
+    assert (rows["g0"].client, rows["g0"].lag) == ("one", 5)
+    assert "mute did not answer" in rows["g0"].problem
+    assert (rows["g1"].client, rows["g1"].lag, rows["g1"].problem) == (None, 5, "")
+    assert rows["new"].lag is None
+
+
+def test_consumers_are_asked_for_the_groups_of_the_shown_rows_only() -> None:
+    stand_in = Consumed()
+    rows = consumers(stand_in, size="25", filter="g7")
+    assert [(row.queue, row.group, row.lag, row.delay) for row in rows] == [(0, "g7", 0, 0), (1, "g7", 5, None)]
+    assert stand_in.asked == ["g7"]

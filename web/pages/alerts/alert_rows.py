@@ -27,6 +27,8 @@ class FiringRow(msgspec.Struct, frozen=True):
     what: str
     """What the rule watches; empty: unknown."""
     threshold: float | None
+    ends: int | None
+    """When it ends if the value stays good; None: the value passes the threshold, or is unknown."""
     text: str
     """As in the log."""
 
@@ -124,6 +126,14 @@ FIRING_COLUMNS: Final[tuple[Column[FiringRow], ...]] = (
     Column("value", "Value now", Kind.RATE, says=lambda row: measure(row.what, row.value)),
     Column("fired_value", "Value when it fired", Kind.RATE, says=lambda row: measure(row.what, row.fired_value)),
     Column("threshold", "Threshold", Kind.RATE, says=lambda row: measure(row.what, row.threshold)),
+    Column(
+        "ends",
+        "Ends if the value stays good",
+        Kind.TIME,
+        help="An alert ends when its value has been good for a minute. New dead letters and restarts are counted until 10 and 15 minutes have passed.",
+        none="value is not good",
+        is_shown_if_any=True,
+    ),
 )
 EVENT_COLUMNS: Final[tuple[Column[EventRow], ...]] = (
     Column("at", "Time", Kind.TIME),
@@ -159,7 +169,9 @@ def firing_rows(alerts: AlertService) -> list[FiringRow]:
     for event in alerts.firing():
         what, threshold = _watched(event)
         since, value = int(event.time_s * 1000), alerts.present_value(event)
-        rows.append(FiringRow(event.rule, event.subject, since, value, event.value, what, threshold, event.text))
+        ends_s = alerts.ends_at_s(event)
+        ends = None if ends_s is None else int(ends_s * 1000)
+        rows.append(FiringRow(event.rule, event.subject, since, value, event.value, what, threshold, ends, event.text))
     return rows
 
 

@@ -6,15 +6,16 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from headrace.errors import HeadraceError
 from headrace.model import properties as property_names
 from headrace.model.names import DLQ_PREFIX, dlq_topic
 from web.cluster.cluster import Cluster
 from web.cluster.topic_reader import TopicReader
-from web.errors import Invalid, NotFound
+from web.errors import ConsoleError, Invalid, NotFound
 from web.pages.dead_letters.letter_export import LetterExport
 from web.pages.dead_letters.letter_queues import LetterQueues, parse_ranges
 from web.pages.dead_letters.resend_book import Letter, ResendBook
-from web.pages.dead_letters.resends import Resends, Target
+from web.pages.dead_letters.resends import FAILURES_OF_ONE, Resends, Target
 from web.pages.groups.group_reads import GroupReads
 from web.pages.groups.resets import parse_time
 from web.pages.messages.message_reads import MessageReads
@@ -28,7 +29,7 @@ from web.sampling.sampler import Sampler
 from web.tables.export import EXPORT_TYPES
 from web.tables.table import Column, Kind, Table
 
-MENU: Final = "DLQ"
+MENU: Final = "Dead letters"
 _FOREVER: Final = (1 << 63) - 1
 _MOST_CHOSEN: Final = PAGE
 PERIOD_ARGUMENTS: Final = {
@@ -262,31 +263,49 @@ class DeadLetterPages:
     # ---- changes
 
     async def resend(self, visit: Visit, form: ResendForm) -> Outcome:
-        """Sends chosen dead letters again, those that were not before."""
+        """Sends chosen dead letters again, those that were not before.
+
+        Raises if the first one fails. Later, what fails only for one message is counted, and any other failure ends it.
+        """
         group = visit.path["group"]
         if not form.message:
             raise Invalid("no dead letter is selected", "Select some in the table.")
         copies: dict[str, str] = {}
-        skipped = 0
-        for offset_id in dict.fromkeys(form.message):
-            message = await self._messages.by_id(offset_id)
-            if message.topic != dlq_topic(group):
-                raise Invalid(
-                    "the message {offset_id} is in the topic {topic}, not in {expected}",
-                    offset_id=offset_id,
-                    topic=message.topic,
-                    expected=dlq_topic(group),
-                )
-            copy_id = await self._resends.send(group, message, form.to, visit.user, again=form.again)
-            if copy_id is None:
-                skipped += 1
+        skipped = failed = tried = 0
+        problem = ""
+        chosen = list(dict.fromkeys(form.message))
+        for offset_id in chosen:
+            tried += 1
+            try:
+                message_id, copy_id = await self._resend_one(visit, offset_id, form)
+            except (HeadraceError, ConsoleError) as error:
+                if not copies and not skipped:
+                    raise
+                failed += 1
+                problem = f"{offset_id}: {error}"
+                if not isinstance(error, FAILURES_OF_ONE):
+                    break
             else:
-                copies[message.message_id] = copy_id
+                if copy_id is None:
+                    skipped += 1
+                else:
+                    copies[message_id] = copy_id
+        counts = {"sent": len(copies), "skipped": skipped}
+        if not failed:
+            return Outcome(
+                "Dead letters resent: {sent}. Skipped because they had been resent before: {skipped}.",
+                counts,
+                path_of("dead-letters", group),
+                after={"to": form.to, "copies": copies, "skipped": skipped},
+            )
+        counts |= {"failed": failed, "left": len(chosen) - tried}
         return Outcome(
-            "Dead letters resent: {sent}. Skipped because they had been resent before: {skipped}.",
-            {"sent": len(copies), "skipped": skipped},
+            "Dead letters resent: {sent}. Skipped because they had been resent before: {skipped}. Failed: {failed}. "
+            "Not tried: {left}. Cause: {problem}",
+            {**counts, "problem": problem},
             path_of("dead-letters", group),
-            after={"to": form.to, "copies": copies, "skipped": skipped},
+            after={"to": form.to, "copies": copies, **counts, "problem": problem},
+            is_warning=True,
         )
 
     async def resend_all(self, visit: Visit, form: ResendAllForm) -> Outcome:
@@ -312,6 +331,19 @@ class DeadLetterPages:
         )
 
     # ----
+
+    async def _resend_one(self, visit: Visit, offset_id: str, form: ResendForm) -> tuple[str, str | None]:
+        """The id of a dead letter, and that of its copy, None if it was sent before. Raises HeadraceError, ConsoleError."""
+        group = visit.path["group"]
+        message = await self._messages.by_id(offset_id)
+        if message.topic != dlq_topic(group):
+            raise Invalid(
+                "the message {offset_id} is in the topic {topic}, not in {expected}",
+                offset_id=offset_id,
+                topic=message.topic,
+                expected=dlq_topic(group),
+            )
+        return message.message_id, await self._resends.send(group, message, form.to, visit.user, again=form.again)
 
     async def _rows(self, group: str, messages: Sequence[MessageRow]) -> list[LetterRow]:
         letters = [Letter(group, one.offset_id, one.id) for one in messages]

@@ -20,6 +20,8 @@ Target = Literal["group", "topic"]
 """Who gets the copy: the group that failed to consume the message, or all groups of its original topic."""
 
 _NOT_STORED: Final = (MessageInvalid, RouteNotFound, BrokerNotFound, NoNameServer, BrokerError)
+FAILURES_OF_ONE: Final = (Invalid, NotFound, MessageInvalid, RemoteProtocolError)
+"""What fails for one dead letter and not for the next one."""
 _MOST_RUNS: Final = 1_000  # limit: groups whose last run is remembered
 
 
@@ -147,7 +149,7 @@ class Resends:
         """Whether a copy was sent. Raises HeadraceError for what would fail for the next message too."""
         try:
             copy_id = await self.send(run.group, message, run.to, run.user)
-        except (Invalid, MessageInvalid, RemoteProtocolError) as error:
+        except FAILURES_OF_ONE as error:
             run.failed += 1
             run.problem = f"{message.message_id}: {error}"
             return False

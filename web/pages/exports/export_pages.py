@@ -22,7 +22,7 @@ from web.routes import Access, Change, Outcome, Query, Route, View, Visit
 from web.sampling.own_appliance import HOW_TO_EXPORT, NO_EXPORTS, OwnAppliance
 from web.tables.table import Column, Kind, Table
 
-_MENU: Final = "Export"
+_MENU: Final = "Exports"
 _FORMATS: Final = ("parquet", "iceberg", "delta")
 _PACKAGES: Final = {"parquet": "pyarrow", "iceberg": "pyiceberg", "delta": "deltalake"}
 _EXTRAS: Final = {"pyarrow": "export-local", "pyiceberg": "iceberg", "deltalake": "delta"}
@@ -231,7 +231,7 @@ class ExportPages:
             empty="Nothing is exported yet.",
         )
         problems = [target.problem] if target and target.problem else []
-        return View("Export", "exports/show.html", data, [progress, _run_table(runs)], name, problems)
+        return View("Exports", "exports/show.html", data, [progress, _run_table(runs)], name, problems)
 
     # ---- changes
 

@@ -10,6 +10,7 @@ from headrace.model import names
 from headrace.model.consumption import MessageModel
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
+from headrace.protocol.bodies.consumer_state import ProcessQueueInfo
 from headrace.protocol.version import version_text
 from web.cluster.protection import is_system_group
 from web.errors import NotFound
@@ -20,6 +21,7 @@ from web.pages.groups.group_settings import forms_of
 from web.pages.settings import differences, shared_settings
 from web.paths import path_of
 from web.routes import View, Visit
+from web.tables.durations import format_duration
 from web.tables.table import Column, Kind, Table
 
 TYPES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push"}
@@ -39,7 +41,7 @@ class QueueRow(msgspec.Struct, frozen=True):
     consumed_at: int | None
     """When the message before the group's offset was stored; None: there is none, such as after a reset to the first message."""
     client: str | None
-    """The member that reads the queue; None: no member reports it."""
+    """The member that reads the queue; None: no member reports that it does."""
 
 
 class MemberRow(msgspec.Struct, frozen=True):
@@ -83,6 +85,8 @@ class SettingsRow(msgspec.Struct, frozen=True):
 
 SLOW_MS: Final = 10_000
 """From this time lag on, the page explains how fast the members are: messages that are being delivered always lag a little."""
+MOST_NAMED: Final = 5
+"""So many members or queues a finding names."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -90,6 +94,8 @@ class Finding(msgspec.Struct, frozen=True):
 
     text: str
     values: dict[str, Any] = {}
+    member: str = ""
+    """The member whose threads explain it; empty: none."""
 
 
 class GroupPage:
@@ -122,7 +128,13 @@ class GroupPage:
         queues = queue_rows(stats, delays, reports)
         subscriptions = subscription_rows(reports)
         summary = _summary(connection, stats, queues)
-        findings = [*find(connection, reports, queues, subscriptions), *find_slow_members(reports, queues)]
+        unanswered = [one.client for one in members if one.client and one.client not in reports]
+        findings = [
+            *find(connection, reports, queues, subscriptions),
+            *find_unanswering(connection, unanswered, queues),
+            # What a member that did not answer has not consumed says nothing about the others.
+            *find_slow_members(reports, [row for row in queues if row.client is not None] if unanswered else queues),
+        ]
         tables: list[Table[Any]] = [
             Table(
                 "queues",
@@ -161,6 +173,7 @@ class GroupPage:
                 "group": group,
                 "summary": summary,
                 "findings": findings,
+                "has_unreported": any(row.client is None for row in queues) and (not reports or bool(unanswered)),
                 "is_system": is_system_group(group),
                 "form": shared_settings(forms),
                 "differences": differences(forms, {column.key: column.label for column in _SETTINGS_COLUMNS[1:]}),
@@ -337,8 +350,87 @@ def find(
     return found
 
 
+def find_unanswering(
+    connection: ConsumerConnection, unanswered: Sequence[str], queues: Sequence[QueueRow]
+) -> list[Finding]:
+    """Connected members that do not answer, if messages have waited for longer than `SLOW_MS` in queues that no other member reports."""
+    late = [row for row in queues if row.client is None and (row.delay or 0) >= SLOW_MS]
+    if not unanswered or not late or connection.message_model is not MessageModel.CLUSTERING:
+        return []
+    return [
+        Finding(
+            "{members} did not answer. No other member reports these queues, in which messages wait: {queues}. "
+            "Check whether the process is suspended, overloaded or unreachable.",
+            {"members": _some(sorted(set(unanswered))), "queues": _queue_names(late)},
+        )
+    ]
+
+
 def find_slow_members(reports: Mapping[str, ConsumerRunningInfo], queues: Sequence[QueueRow]) -> list[Finding]:
-    """How fast the members are, if messages have waited for longer than `SLOW_MS`. Rates and times are those of the last minute."""
+    """Which members are stuck, and how fast the others are, if messages have waited for longer than `SLOW_MS`.
+
+    Rates and times are those of the last minute. The others are not reported if only the stuck members' queues wait.
+    """
+    stuck = {client: found for client, report in sorted(reports.items()) if (found := _stuck(client, report, queues))}
+    rest = [row for row in queues if row.client not in stuck]
+    others = {client: report for client, report in reports.items() if client not in stuck}
+    findings = list(stuck.values())[:MOST_NAMED]
+    if len(stuck) > MOST_NAMED:
+        left_out = {"count": len(stuck) - MOST_NAMED}
+        findings.append(Finding("{count} more members have finished no message for at least 10 s.", left_out))
+    return [*findings, *_rates(others, rest)]
+
+
+def _stuck(client: str, report: ConsumerRunningInfo, queues: Sequence[QueueRow]) -> Finding | None:
+    """That a member does not finish the messages that it has pulled; None if it does.
+
+    Ages are those of the member's own clock, of which its newest time is taken: it pulls all the time, or every 15 s if nothing is new.
+    """
+    times = [max(one.last_pull_timestamp, one.last_consume_timestamp) for one in report.mq_table.values()]
+    now = max(times, default=0)
+    late = [row for row in queues if row.client == client and (row.delay or 0) >= SLOW_MS]
+    still: list[QueueRow] = []
+    states: list[ProcessQueueInfo] = []
+    for row in late:
+        one = report.mq_table.get(MessageQueue(row.topic, row.broker, row.queue), ProcessQueueInfo())
+        pulled = one.cached_msg_count + one.transaction_msg_count
+        if pulled and one.last_consume_timestamp and now - one.last_consume_timestamp >= SLOW_MS:
+            still.append(row)
+            states.append(one)
+    if not still:
+        statuses = report.status_table.values()
+        if not late or not statuses or any(one.consume_ok_tps + one.consume_failed_tps for one in statuses):
+            return None
+        return Finding(
+            "{client} finished no message in the last minute. Its queues that do not move: {queues}. "
+            "See the stacks of its threads.",
+            {"client": client, "queues": _queue_names(late)},
+            client,
+        )
+    return Finding(
+        "{client} has pulled {pulled} messages and finished none of them for {age}. Its queues that do not move: {queues}. "
+        "See the stacks of its threads.",
+        {
+            "client": client,
+            "pulled": f"{sum(one.cached_msg_count + one.transaction_msg_count for one in states):,}",
+            "age": format_duration(now - max(one.last_consume_timestamp for one in states)),
+            "queues": _queue_names(still),
+        },
+        client,
+    )
+
+
+def _queue_names(rows: Sequence[QueueRow]) -> str:
+    """Topic, broker and number of the first queues."""
+    return _some([f"{row.topic} {row.broker} {row.queue}" for row in rows])
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (f", … ({len(names)})" if len(names) > MOST_NAMED else "")
+
+
+def _rates(reports: Mapping[str, ConsumerRunningInfo], queues: Sequence[QueueRow]) -> list[Finding]:
+    """How fast members are that are not stuck."""
     waiting = sum(row.lag for row in queues)
     statuses = [status for report in reports.values() for status in report.status_table.values()]
     if not statuses or max((row.delay or 0 for row in queues), default=0) < SLOW_MS:
@@ -406,8 +498,8 @@ def _queue_columns(group: str) -> tuple[Column[QueueRow], ...]:
             "client",
             "Read by",
             link=lambda row: member_path(group, row.client) if row.client else None,
-            help="The member to which the queue is assigned.",
-            none="no member reports it",
+            help="The member to which the queue is assigned, as members report it.",
+            none="no reader reported",
         ),
         Column("consumer_offset", "Consumer offset", Kind.NUMBER, help="The offset at which the group continues."),
         Column("broker_offset", "Broker offset", Kind.NUMBER, help="The offset of the next message that is stored."),

@@ -24,7 +24,8 @@ class ReadQueueRow(msgspec.Struct, frozen=True):
     is_locked: bool
     """Whether it holds the queue's lock, which orderly consumers need."""
     pulled_at: int
-    consumed_at: int
+    consumed_at: int | None
+    """When it finished a message, or began to read the queue if it has finished none; None: the group has consumed nothing."""
 
 
 class RateRow(msgspec.Struct, frozen=True):
@@ -57,7 +58,8 @@ _QUEUE_COLUMNS: Final[tuple[Column[ReadQueueRow], ...]] = (
         "consumed_at",
         "Last consumed",
         Kind.TIME,
-        help="Until a client has consumed a message from the queue, it reports when it started reading.",
+        help="When the member last finished a message of the queue. If it has finished none since it began to read the queue, it reports that moment.",
+        none="never",
     ),
 )
 
@@ -68,7 +70,12 @@ _RATE_COLUMNS: Final[tuple[Column[RateRow], ...]] = (
     Column("failed_last_hour", "Failed in the last hour", Kind.NUMBER),
     Column("consume_time", "Milliseconds per message", Kind.RATE),
     Column("pull_rate", "Pulled per second", Kind.RATE),
-    Column("pull_time", "Milliseconds per pull", Kind.RATE),
+    Column(
+        "pull_time",
+        "Milliseconds until a pull is answered",
+        Kind.RATE,
+        help="The average time from a pull request to the answer. A broker holds a request until a message arrives, and some clients count that time too.",
+    ),
 )
 
 
@@ -121,7 +128,8 @@ def queue_rows(report: ConsumerRunningInfo) -> list[ReadQueueRow]:
             one.cached_msg_size_in_mib,
             one.locked,
             one.last_pull_timestamp,
-            one.last_consume_timestamp,
+            # compat: clients report when they began to read the queue until they have consumed a message.
+            one.last_consume_timestamp if one.commit_offset > 0 else None,
         )
         for queue, one in sorted(report.mq_table.items())
     ]
