@@ -41,6 +41,9 @@ def test_time_is_entered_and_shown_in_the_zone_of_the_browser(
 ) -> None:
     log_in_from_shanghai(page, console, "/messages")
     expect(page.get_by_text("Times: Asia/Shanghai")).to_be_visible()
+    page.set_viewport_size({"width": 390, "height": 800})
+    expect(page.get_by_text("Times: Asia/Shanghai")).to_be_visible()
+    page.set_viewport_size({"width": 1280, "height": 800})
     begin = page.get_by_label("From (Asia/Shanghai; empty: one hour ago)").first
     begin.fill(entered)
     end = page.get_by_label("To (Asia/Shanghai; empty: now)").first
