@@ -21,4 +21,6 @@ def format_duration(milliseconds: float, t: Callable[[str], str] = str) -> str:
     parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds % 60, "s")]
     while len(parts) > 1 and not parts[0][0]:
         parts.pop(0)
-    return sign + " ".join(f"{amount} {t(unit)}" for place, (amount, unit) in enumerate(parts[:2]) if amount or not place)
+    return sign + " ".join(
+        f"{amount} {t(unit)}" for place, (amount, unit) in enumerate(parts[:2]) if amount or not place
+    )
