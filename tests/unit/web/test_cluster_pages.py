@@ -197,7 +197,9 @@ def test_stop_of_writes_tells_how_many_name_servers_took_it() -> None:
     partly = stop(answers)
     said = partly.message.format(**partly.values)
     assert partly.is_warning
-    assert said == "1 of 2 name servers stopped writes to a in the routes of its 7 topics. Failed: cannot connect to n:2"
+    assert (
+        said == "1 of 2 name servers stopped writes to a in the routes of its 7 topics. Failed: cannot connect to n:2"
+    )
     assert (done.before, done.after) == ({"permission": 6}, {"topics": 7, "failed": {}})
     answers.down = {"n:1", "n:2"}
     with pytest.raises(QueryFailed, match="cannot connect to n:2"):
