@@ -17,10 +17,10 @@ class NameServerConfig(ServerOptions):
     listen_port: int = option(9876, help="Port that clients and brokers connect to.")
     rocketmq_home: str = option(os.environ.get("ROCKETMQ_HOME", ""), help="Reported to tools; not used otherwise.")
     kv_config_path: str = option(
-        "", help="File of the key-value configuration; empty: `kvConfig.json` in the name server's folder."
+        "", help="File of the key-value configuration; empty: kvConfig.json in the name server's folder."
     )
     config_store_path: str = option(
-        "", help="File for options changed by requests; empty: `namesrv.properties` in the name server's folder."
+        "", help="File for options changed by requests; empty: namesrv.properties in the name server's folder."
     )
     order_message_enable: bool = option(
         False,

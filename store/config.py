@@ -30,7 +30,7 @@ class StoreConfig:
 
     # -- places and sizes
     store_path_root_dir: str = option("~/store", help="Root directory of the store.")
-    store_path_commit_log: str = option("", help="Directory of the CommitLog; empty: `commitlog` under the root.")
+    store_path_commit_log: str = option("", help="Directory of the CommitLog; empty: commitlog under the root.")
     mapped_file_size_commit_log: int = option(
         1073741824, help="Length of a CommitLog file in bytes; the same for all files of a store."
     )
@@ -52,13 +52,13 @@ class StoreConfig:
     message_delay_level: str = option(
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", help="Delays of levels 1, 2, 3 and so on."
     )
-    flush_delay_offset_interval: int = option(10000, help="Interval at which `delayOffset.json` is written, in ms.")
+    flush_delay_offset_interval: int = option(10000, help="Interval at which delayOffset.json is written, in ms.")
     enable_consume_queue_ext: bool = option(False, help="Whether to keep extended ConsumeQueues with filter bitmaps.")
     mapped_file_size_consume_queue_ext: int = option(50331648, help="Length of an extended ConsumeQueue file in bytes.")
     bit_map_length_consume_queue_ext: int = option(
         112, help="Bits of a filter bitmap; the broker computes the number from maxErrorRateOfBloomFilter."
     )
-    enable_lmq: bool = option(False, help="Whether to support light message queues: topics that begin with `%LMQ%`.")
+    enable_lmq: bool = option(False, help="Whether to support light message queues: topics that begin with %LMQ%.")
     enable_multi_dispatch: bool = option(
         False, help="Whether to dispatch a message also to the further queues that it names."
     )
@@ -120,7 +120,7 @@ class StoreConfig:
         10000, help="Interval between searches for expired files, in ms.", changeable=True
     )
     delete_when: str = option(
-        "04", help="Hours of the day at which expired files are deleted, separated by `;`.", changeable=True
+        "04", help="Hours of the day at which expired files are deleted, separated by semicolons.", changeable=True
     )
     file_reserved_time: int = option(72, help="Retention time of CommitLog files, in hours.", changeable=True)
     delete_commit_log_files_interval: int = option(
@@ -139,8 +139,8 @@ class StoreConfig:
 
     when_disk_full: str = option(
         DELETE_OLDEST,
-        help="What to do when the disk is nearly full: `delete-oldest` deletes the oldest files before their retention time expires, "
-        "as RocketMQ does; `reject` keeps them, and refuses sends while more than 90 % of the disk is used.",
+        help="What to do when the disk is nearly full: delete-oldest deletes the oldest files before their retention time expires, "
+        "as RocketMQ does; reject keeps them, and refuses sends while more than 90 % of the disk is used.",
         changeable=True,
     )
 
@@ -152,7 +152,7 @@ class StoreConfig:
     # -- replication
     broker_role: str = option(ASYNC_MASTER, help="ASYNC_MASTER, SYNC_MASTER or SLAVE.")
     ha_master_address: str = option(
-        "", help="`host:port` of the master's HA listener; without it, a slave does not replicate."
+        "", help="host:port of the master's HA listener; without it, a slave does not replicate."
     )
     ha_tls_enable: bool = option(
         False,

@@ -21,7 +21,8 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole
     history = HistoryFile(folder / "history.db")
     for ago in range(2_000, 0, -10):
         if not 800 < ago < 1_200:
-            history.add(now - ago, {"cluster.in": 100.0 + ago, "cluster.out": 50.0, "broker.p99/a": 0.0})
+            ended = {"broker.p99/b": 75_000.0} if ago > 20 else {}
+            history.add(now - ago, {"cluster.in": 100.0 + ago, "cluster.out": 50.0, "broker.p99/a": 0.0} | ended)
     history.close()
     with RunningConsole(folder) as console:
         console.administrator()
@@ -36,18 +37,19 @@ def log_in(page: Page, console: RunningConsole, path: str) -> None:
 
 
 def test_chart_shows_the_history_its_range_and_its_values_at_the_keyboard(console: RunningConsole, page: Page) -> None:
-    log_in(page, console, "/charts?series=cluster.in,cluster.out,never.recorded&unit=rate")
+    log_in(page, console, "/charts?series=cluster.in,cluster.out,never.recorded,broker.p99/b&unit=rate")
     chart = page.locator("[data-chart]")
     expect(chart.locator("canvas")).to_be_visible()
-    expect(chart.get_by_role("listitem").nth(1)).to_contain_text("(now; maximum 50)")
+    expect(chart.get_by_role("listitem").nth(1)).to_have_text("Delivered now 50 · maximum 50")
     expect(chart.get_by_role("listitem").nth(2)).to_have_text("never.recorded no data yet")
+    expect(chart.get_by_role("listitem").nth(3)).to_have_text("b maximum 75,000")  # it ended: it has no present value
     plot = chart.get_by_role("img")
     plot.focus()
     for _ in range(40):  # 400 s back, where the history has values however slow this machine is
         page.keyboard.press("ArrowLeft")
     expect(chart.get_by_role("listitem").nth(1)).not_to_contain_text("now")
-    expect(chart.get_by_role("listitem").nth(1)).to_contain_text("50 (")
-    assert "Delivered: 50 (" in (plot.get_attribute("aria-label") or "")
+    expect(chart.get_by_role("listitem").nth(1)).to_contain_text(" 50 · maximum 50")
+    assert " 50 · maximum 50" in (plot.get_attribute("aria-label") or "")
 
     page.get_by_role("link", name="6 hours").click()
     expect(page.get_by_role("link", name="6 hours")).to_have_attribute("aria-current", "true")
@@ -82,6 +84,20 @@ def test_latency_of_zero_is_in_milliseconds(console: RunningConsole, page: Page)
     log_in(page, console, "/charts?series=broker.p99/a&unit=latency")
     expect(page.get_by_role("listitem").filter(has_text="maximum")).to_contain_text("maximum 0 ms")
     expect(page.locator("tbody")).to_contain_text("0 ms")
+
+
+def test_units_are_in_the_language_of_the_page(console: RunningConsole, page: Page) -> None:
+    log_in(page, console, "/charts?series=broker.p99/a,broker.p99/b&unit=latency")
+    page.get_by_role("button", name="中文").click()
+    expect(page.get_by_role("listitem").filter(has_text="最高 1 ")).to_have_text("b 最高 1 分钟 15 秒")
+    expect(page.locator("tbody")).to_contain_text("1 分钟 15 秒")
+
+
+def test_axis_is_as_narrow_as_its_values(console: RunningConsole, page: Page) -> None:
+    log_in(page, console, "/charts?series=cluster.out&unit=number")
+    over = page.locator("[data-chart] .u-over")
+    expect(over).to_be_visible()
+    assert over.evaluate("over => over.offsetLeft") < 50
 
 
 def test_more_series_than_colours_are_drawn_in_several_charts(console: RunningConsole, page: Page) -> None:

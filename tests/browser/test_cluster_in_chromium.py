@@ -54,6 +54,8 @@ def test_option_is_found_changed_and_seen_by_the_sdk(appliance: Appliance, page:
 def test_writes_are_stopped_and_allowed_again_on_a_small_screen(appliance: Appliance, page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     open_cluster(page, appliance)
+    label = "one => getComputedStyle(one, '::before').content"
+    assert page.locator("#table-brokers tbody th").first.evaluate(label) == '"Broker: "'
     page.get_by_role("link", name="allowed").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.get_by_text("Stop writes in the routes", exact=True).click()

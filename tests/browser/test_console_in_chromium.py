@@ -59,6 +59,8 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     expect(page.locator("#table-topics tbody")).to_contain_text("Read and write")
     assert page.url.endswith("filter=Browser&kind=normal")
     page.get_by_role("link", name="Topic", exact=True).and_(page.locator("th a")).click()  # the form keeps the order
+    arrow = page.locator("th[aria-sort] a").evaluate("one => getComputedStyle(one, '::after').content")
+    assert arrow.startswith('"\N{NO-BREAK SPACE}↓"')  # it stays on the line of the heading
     page.get_by_label("Filter").fill("unmatched")
     expect(page.get_by_text("No entry matches the filter.")).to_be_visible()
     assert page.url.endswith("sort=-topic&filter=unmatched&kind=normal")
@@ -73,5 +75,11 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Search topics, groups, clients, messages")
     page.keyboard.press("Escape")
+    page.goto(page.url.partition("/topics")[0] + "/messages")
+    page.get_by_label("Topic", exact=True).first.fill("FromTheBrowser")
+    page.keyboard.press("Enter")
+    found = page.get_by_role("heading", name="Messages found")
+    expect(found).to_be_focused()
+    assert found.evaluate("one => getComputedStyle(one).outlineStyle") == "none"  # a heading is no control
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Log in")

@@ -77,6 +77,10 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     page.get_by_role("button", name="Resend selected").click()
     expect(page.get_by_role("status")).to_contain_text("Dead letters resent: 1.")
 
+    expect(page.get_by_text("Choose all")).to_be_hidden()
+    page.set_viewport_size({"width": 390, "height": 800})
+    expect(page.get_by_text("Choose all")).to_be_visible()
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.get_by_label("Choose all").check()
     expect(page.get_by_label("Choose", exact=True).last).to_be_checked()
     page.get_by_text("Resend all in this period").click()

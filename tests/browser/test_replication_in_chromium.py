@@ -75,7 +75,7 @@ def test_slave_is_disconnected_then_in_sync_then_gone(master: Appliance, port: i
             wait_until(lambda: page.evaluate("document.documentElement.scrollWidth") <= 390, 20, "charts are narrow")
             page.get_by_role("button", name="Menu").click()
             page.get_by_role("button", name="中文").click()
-            expect(page.get_by_role("heading", level=1)).to_have_text("复制")
+            expect(page.get_by_role("heading", level=1)).to_have_text("主从复制")
             expect(page.locator("#table-slaves")).to_contain_text("已同步")
             page.get_by_role("button", name="菜单").click()
             page.get_by_role("button", name="English").click()

@@ -40,7 +40,16 @@ def test_time_is_entered_and_shown_in_the_zone_of_the_browser(
     console: RunningConsole, page: Page, entered: str
 ) -> None:
     log_in_from_shanghai(page, console, "/messages")
-    expect(page.get_by_text("Times: Asia/Shanghai")).to_be_visible()
+    zones = page.get_by_text("Times: Asia/Shanghai")
+    expect(zones).to_have_count(2)
+    header, menu = zones.all()
+    expect(header).to_be_visible()
+    page.set_viewport_size({"width": 390, "height": 800})
+    expect(header).to_be_hidden()
+    page.get_by_role("button", name="Menu").click()
+    expect(menu).to_be_visible()
+    page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 1280, "height": 800})
     begin = page.get_by_label("From (Asia/Shanghai; empty: one hour ago)").first
     begin.fill(entered)
     end = page.get_by_label("To (Asia/Shanghai; empty: now)").first
@@ -90,7 +99,9 @@ def test_time_that_does_not_exist_or_is_not_understood_is_not_sent(
     begin = page.get_by_label("From (Asia/Shanghai; empty: one hour ago)").first
     begin.fill(entered)
     page.get_by_role("button", name="Search").first.click()
-    assert begin.evaluate("field => field.validationMessage") == "Enter a time such as 2026-11-23 09:00:00."
+    assert begin.evaluate("field => field.validationMessage") == (
+        "Enter a time such as 2026-11-23 09:00:00, a date such as 2026-11-23, or a time of today such as 09:00."
+    )
     begin.fill("2026-11-23 17:00:00")
     page.get_by_role("button", name="Search").first.click()
     page.wait_for_url("**begin=2026-11-23T09**")
@@ -107,8 +118,8 @@ def test_date_alone_is_the_beginning_of_a_period_or_its_end(console: RunningCons
         page.get_by_label(f"{label} (Asia/Shanghai; empty: {default})").first
         for label, default in (("From", "one hour ago"), ("To", "now"))
     )
-    assert begin.get_attribute("placeholder") == "e.g. 2026-11-23 09:00:00"
-    assert end.get_attribute("placeholder") == "e.g. 2026-11-23 18:00:00"
+    assert begin.get_attribute("placeholder") == "e.g. 2026-11-23 09:00:00 or 09:00"
+    assert end.get_attribute("placeholder") == "e.g. 2026-11-23 18:00:00 or 18:00"
     begin.fill("2026-11-23")
     end.fill("2026-11-23")
     page.get_by_role("button", name="Search").first.click()

@@ -14,6 +14,7 @@ If used space has risen steeply in the last minutes, whatever the cause, the for
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import linear_regression
 from typing import Final
 
 INDEX_SHARE: Final = 1.05
@@ -21,7 +22,7 @@ INDEX_SHARE: Final = 1.05
 
 _LEAST_S: Final = 3_600.0
 """Of history, before a rate is computed from it."""
-_LEAST_RISE_S: Final = 120.0
+_LEAST_RISE_S: Final = 300.0
 """Of history, before a rise of used space is computed from it."""
 _STEEP_S: Final = 6 * 3_600.0
 """A rise is steep if the disk is full before, should it go on."""
@@ -111,8 +112,9 @@ def steep_rise(times: Sequence[int], shares: Sequence[float | None], retention_s
     known = [(at, share) for at, share in zip(times, shares, strict=True) if share is not None]
     if not known or known[-1][0] - known[0][0] < _LEAST_RISE_S:
         return None
-    (begin_s, before), (end_s, used) = known[0], known[-1]
-    rate = (used - before) / (end_s - begin_s)
+    (begin_s, _), (end_s, used) = known[0], known[-1]
+    # All samples count: from the first and the last alone, the rate would change with each sample.
+    rate = linear_regression(*zip(*known, strict=True)).slope
     if rate <= 0 or used >= 1 or (1 - used) / rate > min(_STEEP_S, retention_s):
         return None
     return DiskForecast(((0.0, used), ((1 - used) / rate, 1.0)), float(end_s - begin_s), is_steep=True)

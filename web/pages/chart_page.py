@@ -1,7 +1,7 @@
 """One chart with its figures as a table, for a closer look, for screen readers and for spreadsheets."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -56,12 +56,17 @@ class PointRow(msgspec.Struct, frozen=True):
     at: int
     series: str
     value: float | None
+    label: str = ""
+    """What the chart calls the series: English, or the name of its subject."""
 
 
-def _columns(unit: str) -> tuple[Column[PointRow], ...]:
+def _columns(unit: str, lines: Mapping[str, Line]) -> tuple[Column[PointRow], ...]:
+    def label(row: PointRow) -> tuple[str, dict[str, str]]:
+        return ("{n}", {"n": row.label}) if lines[row.series].is_name else (row.label, {})
+
     return (
         Column("at", "Time", Kind.TIME),
-        Column("series", "Series"),
+        Column("series", "Series", says=label),
         Column(
             "value",
             "Value",
@@ -101,11 +106,12 @@ class ChartPages:
         if unit not in _KINDS:
             raise Invalid("unit={unit} is not one of {choices}", unit=repr(unit[:80]), choices=", ".join(_KINDS))
         title, subject = _title(names), _subject(names)
-        charts = charts_of(visit, *Chart(title, unit, tuple(_line(name, subject) for name in names)).parts())
+        lines = {name: _line(name, subject) for name in names}
+        charts = charts_of(visit, *Chart(title, unit, tuple(lines.values())).parts())
         now_s = self._now_s()
         found = await asyncio.to_thread(self._read_chart, names, now_s - charts.seconds, now_s, now_s)
         rows = [
-            PointRow(at * 1000, name, column[index])
+            PointRow(at * 1000, name, column[index], lines[name].label)
             for index, at in enumerate(found.times)
             for name, column in found.series.items()
         ]
@@ -113,8 +119,8 @@ class ChartPages:
             "points",
             PointRow,
             rows,
-            _columns(unit),
-            search=("series",),
+            _columns(unit, lines),
+            search=("series", "label"),
             sort="-at",
             empty="There is no data for this period yet.",
         )

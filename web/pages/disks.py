@@ -20,6 +20,7 @@ from web.sampling.sample import BrokerSample, disk_sizes
 from web.tables.table import Column, Kind, Table
 
 _FRESH_S: Final = 60.0
+_MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 YES, NO, UNKNOWN, FULL = "yes", "no", "unknown", "full"
 _EARLY_NOTE: Final = "The forecast needs {minutes} more min of history."
 _UNKNOWN_NOTE: Final = "The broker does not report what the forecast needs."
@@ -49,7 +50,24 @@ class DiskRow(msgspec.Struct, frozen=True):
     needs_minutes: int | None = None
     """How many more minutes of history the forecast needs; None: it does not wait for history."""
     history: int | None = None
-    """On how much history the forecast rests, ms; None: there is no forecast."""
+    """On how much history the forecast rests, ms, rounded; None: there is no forecast."""
+    refuses_in: int | None = None
+    """After how long messages are refused, ms, rounded; None: never, or unknown."""
+
+
+def _refusal(row: DiskRow) -> tuple[str, Mapping[str, Any]] | None:
+    """When messages are refused, as pages show it: a forecast is not exact to the minute."""
+    if row.is_full:
+        return "now", {}
+    if row.refuses_at == 0:
+        return "not expected", {}
+    if row.refuses_in is None:
+        return None
+    if row.refuses_in < _HOUR_MS:
+        return "in less than an hour", {}
+    if row.refuses_in < 2 * _DAY_MS:
+        return "in about {hours} h", {"hours": row.refuses_in // _HOUR_MS}
+    return "in about {days} days", {"days": row.refuses_in // _DAY_MS}
 
 
 DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
@@ -62,8 +80,9 @@ DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
     ),
     Column(
         "refuses_at",
-        "Starts refusing messages at",
+        "Starts refusing messages",
         Kind.TIME,
+        says=_refusal,
         help="When the disk is 90 % full, at the present rate of writes.",
     ),
     Column("used_percent", "Disk used (%)", Kind.RATE, help="Usage of the file system that holds the CommitLog."),
@@ -117,7 +136,7 @@ def disk_row(broker: BrokerSample, outlook: DiskForecast | TooEarly | Exception 
     history = None
     if isinstance(outlook, DiskForecast):
         outlook = outlook if ratio is None else outlook.raised_to(ratio)
-        history = int(outlook.history_s * 1000)
+        history = _rounded(outlook.history_s * 1000)
     if RuntimeFigures(broker.runtime).refusal == DISK_FULL:
         now_ms, peak = int(now_s * 1000), min(outlook.peak, 1) * 100 if isinstance(outlook, DiskForecast) else None
         return DiskRow(
@@ -134,7 +153,16 @@ def disk_row(broker: BrokerSample, outlook: DiskForecast | TooEarly | Exception 
     refuses_at = 0 if reached_s is None else int((now_s + reached_s) * 1000)
     note = _STEEP_NOTE if outlook.is_steep else ""
     peak = min(outlook.peak, 1) * 100
-    return DiskRow(broker.key, used, free, lasts, refuses_at, peak, note, address=broker.address, history=history)
+    row = DiskRow(broker.key, used, free, lasts, refuses_at, peak, note, address=broker.address, history=history)
+    return row if reached_s is None else msgspec.structs.replace(row, refuses_in=_rounded(reached_s * 1000))
+
+
+def _rounded(ms: float) -> int:
+    """To days from two days on, to hours from an hour on; below, whole minutes."""
+    for unit, least in ((_DAY_MS, 2 * _DAY_MS), (_HOUR_MS, _HOUR_MS)):
+        if ms >= least:
+            return round(ms / unit) * unit
+    return int(ms) // _MINUTE_MS * _MINUTE_MS
 
 
 def weekend_answer(rows: Sequence[DiskRow]) -> Mapping[str, Any]:
@@ -145,7 +173,13 @@ def weekend_answer(rows: Sequence[DiskRow]) -> Mapping[str, Any]:
     short = [row for row in rows if row.lasts_weekend == NO]
     if short:
         first = min(short, key=lambda row: row.refuses_at or 0)
-        return {"answer": NO, "broker": first.broker, "refuses_at": first.refuses_at, "history": first.history}
+        return {
+            "answer": NO,
+            "broker": first.broker,
+            "refuses_at": first.refuses_at,
+            "refuses_in": first.refuses_in or 0,
+            "history": first.history or 0,
+        }
     is_known = bool(rows) and all(row.lasts_weekend == YES for row in rows)
     waits = [row.needs_minutes for row in rows if row.needs_minutes is not None]
     answer: dict[str, Any] = {"answer": YES if is_known else UNKNOWN, "broker": "", "refuses_at": 0}

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from web.paths import path_of
@@ -63,7 +64,7 @@ class Templates:
             whole=format_whole,
             share=format_share,
             bytes=format_bytes,
-            duration=format_duration,
+            duration=_translated_duration,
             utc=format_utc,
             breakable=breakable,
             tone=tone,
@@ -103,6 +104,12 @@ def format_bytes(value: float) -> str:
             break
         amount /= _UNIT
     return f"{value:,.0f} B" if unit == "B" else f"{amount:,.1f} {unit}"
+
+
+@pass_context
+def _translated_duration(context: Context, milliseconds: float) -> str:
+    """A duration with its units in the page's language."""
+    return format_duration(milliseconds, context["t"])
 
 
 def breakable(text: str) -> Markup:

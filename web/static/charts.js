@@ -22,11 +22,14 @@
     return `${unit ? +amount.toFixed(2) : Math.round(amount)} ${units[unit]}`;
   }
 
+  // The units of durations in the page's language, by their English.
+  const names = JSON.parse(document.querySelector("[data-units]")?.dataset.units || "{}");
+
   // The two largest units, the second only if it is not zero, as in tables: 1 min 15 s.
   function duration(ms) {
-    if (ms === 0) return "0 s";
-    if (ms < SECOND) return `${+ms.toFixed(1)} ms`;
-    const units = [["d", DAY], ["h", HOUR], ["min", MINUTE], ["s", SECOND]];
+    if (ms === 0) return `0 ${names.s}`;
+    if (ms < SECOND) return `${+ms.toFixed(1)} ${names.ms}`;
+    const units = [[names.d, DAY], [names.h, HOUR], [names.min, MINUTE], [names.s, SECOND]];
     const first = units.findIndex(([, size]) => ms >= size);
     let rest = ms;
     const words = units.slice(first, first + 2).map(([unit, size]) => {
@@ -60,7 +63,7 @@
     },
   };
 
-  units.latency = { ...units.duration, full: (value) => (value === 0 ? "0 ms" : duration(value)) };
+  units.latency = { ...units.duration, full: (value) => (value === 0 ? `0 ${names.ms}` : duration(value)) };
 
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -128,24 +131,37 @@
         scales: { y: { range: (_plot, _low, high) => [0, Math.max(high > 0 ? high * 1.08 : 1, this.unit.least || 0)] } },
         axes: [
           { ...axis, space: 70, size: 28, values: (_plot, splits) => splits.map(moment) },
-          { ...axis, size: 76, incrs: this.unit.steps, values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : this.unit.axis(value))) },
+          { ...axis, size: (plot, texts) => this.axisWidth(plot, texts), incrs: this.unit.steps, values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : this.unit.axis(value))) },
         ],
         series: [{}, ...this.items.map((_, index) => ({ stroke: () => colour(`--line${index + 1}`), width: 2 }))],
         hooks: { setCursor: [(plot) => this.label(plot.cursor.left >= 0 ? plot.cursor.idx : null)] },
       };
     }
 
-    // The place of the newest value: the last point may not be complete, and samples every 10 s may be late.
-    newest(column) {
+    // As wide as the longest value at the axis, with its tick and the gap before it.
+    axisWidth(plot, texts) {
+      plot.ctx.save();
+      plot.ctx.font = plot.axes[1].font[0];
+      const widest = Math.max(0, ...(texts || []).map((text) => plot.ctx.measureText(text).width)) / devicePixelRatio;
+      plot.ctx.restore();
+      return Math.ceil(widest) + 18;
+    }
+
+    // The place of the newest values of the chart: the last point may not be complete, and samples every 10 s may be late.
+    newest() {
+      const [times, ...columns] = this.data;
       const most = this.step > FINEST_S ? 2 : 4;
-      for (let index = column.length - 1; index >= Math.max(column.length - most, 0); index -= 1) {
-        if (column[index] !== null) return index;
+      for (let index = times.length - 1; index >= Math.max(times.length - most, 0); index -= 1) {
+        if (columns.some((column) => column[index] !== null && column[index] !== undefined)) return index;
       }
       return null;
     }
 
-    // The values at a place of the data, or the newest ones. A mean of more than 10 s is not "now": its time is shown.
+    // The values at a place of the data, or the newest ones; a series that ended before has none. A mean of more than 10 s is not "now": its time is
+    // shown.
     label(index) {
+      const isNewest = index === null || index === undefined;
+      const at = isNewest ? this.newest() : index;
       const words = this.items.map((item, number) => {
         const column = this.data[number + 1];
         const known = column.filter((value) => value !== null);
@@ -153,14 +169,13 @@
           item.querySelector(".value").textContent = this.figure.dataset.none;
           return `${item.querySelector(".label").textContent}: ${this.figure.dataset.none}`;
         }
-        const isNewest = index === null || index === undefined;
-        const at = isNewest ? this.newest(column) : index;
         const own = isNewest && this.step <= FINEST_S ? item.dataset.value : undefined;
         const value = own !== undefined ? Number(own) : at === null ? null : column[at];
         const most = this.unit.full(known.reduce((one, other) => Math.max(one, other), value ?? 0));
-        const shown = value === null || value === undefined ? "–" : this.unit.full(value);
-        const when = at === null || (isNewest && this.step <= FINEST_S) ? this.figure.dataset.now : exact.format(new Date(this.data[0][at] * 1000));
-        item.querySelector(".value").textContent = `${shown} (${when}; ${this.figure.dataset.most} ${most})`;
+        const isKnown = value !== null && value !== undefined;
+        const when = isNewest && this.step <= FINEST_S ? this.figure.dataset.now : at === null ? "" : exact.format(new Date(this.data[0][at] * 1000));
+        const current = isKnown ? `${when} ${this.unit.full(value)}` : isNewest ? "" : `${when} –`;
+        item.querySelector(".value").textContent = [current, `${this.figure.dataset.most} ${most}`].filter(Boolean).join(" · ");
         return `${item.querySelector(".label").textContent}: ${item.querySelector(".value").textContent}`;
       });
       this.holder.setAttribute("aria-label", `${this.title}. ${words.join(". ")}`);

@@ -83,6 +83,16 @@ def test_figures_have_a_row_for_each_time_and_series_and_gaps_without_a_value() 
     ]
 
 
+def test_figures_have_the_labels_of_the_chart() -> None:
+    names = "cluster.in,broker.disk/{a}"
+    found = Points(10, [10], {name: [1.0] for name in names.split(",")})
+    [table] = asyncio.run(ChartPages(lambda *_: found, lambda: 0.0).show(visit(series=names))).tables
+    says = table.columns[1].says
+    assert says is not None
+    shown = [says(row) for row in table.rows]
+    assert [translator("zh")(key, **values) for key, values in filter(None, shown)] == ["接收", "{a}"]
+
+
 @pytest.mark.parametrize(
     ("series", "unit", "title", "subject", "page", "labels", "kind"),
     [

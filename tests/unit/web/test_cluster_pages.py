@@ -148,9 +148,9 @@ def test_operators_find_where_writes_are_stopped(access: Access) -> None:
 @pytest.mark.parametrize(
     ("permission", "words"),
     [
-        ("6", "producers may send, consumers may read"),
-        ("4", "consumers may read, producers are refused"),
-        ("0", "producers and consumers are refused"),
+        ("6", "Read and write"),
+        ("4", "Read only"),
+        ("0", "No access"),
         ("", None),
     ],
 )
@@ -190,12 +190,16 @@ def test_broker_whose_store_refuses_messages_is_not_said_to_accept_them(runtime:
 def test_stop_of_writes_tells_how_many_name_servers_took_it() -> None:
     answers = Answers()
     done = stop(answers)
-    assert done.is_warning  # not in the color of success
-    assert done.message.format(**done.values) == "2 of 2 name servers stopped writes to a; 7 topics affected."
+    assert not done.is_warning
+    said = done.message.format(**done.values)
+    assert said.startswith("2 of 2 name servers stopped writes to a in the routes of its 7 topics. Producers stop")
     answers.down = {"n:2"}
     partly = stop(answers)
     said = partly.message.format(**partly.values)
-    assert said == "1 of 2 name servers stopped writes to a; 7 topics affected. Failed: cannot connect to n:2"
+    assert partly.is_warning
+    assert (
+        said == "1 of 2 name servers stopped writes to a in the routes of its 7 topics. Failed: cannot connect to n:2"
+    )
     assert (done.before, done.after) == ({"permission": 6}, {"topics": 7, "failed": {}})
     answers.down = {"n:1", "n:2"}
     with pytest.raises(QueryFailed, match="cannot connect to n:2"):

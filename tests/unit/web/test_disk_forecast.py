@@ -105,20 +105,30 @@ def test_history_that_is_missing_is_counted_from_when_the_log_was_replaced() -> 
 
 
 def test_steep_rise_goes_on_until_the_disk_is_full() -> None:
-    times = range(0, 250, 10)
-    found = steep_rise(times, [0.27 + 0.22 * at / 240 for at in times], 72 * 3600.0)
+    times = range(0, 310, 10)
+    found = steep_rise(times, [0.27 + 0.22 * at / 300 for at in times], 72 * 3600.0)
     assert found is not None
     assert found.is_steep
-    assert found.history_s == 240.0
+    assert found.history_s == 300.0
     assert found.at(0) == pytest.approx(0.49)
-    assert found.reaches(0.9) == pytest.approx(0.41 / 0.22 * 240)
+    assert found.reaches(0.9) == pytest.approx(0.41 / 0.22 * 300)
+
+
+def test_one_sample_hardly_changes_a_steep_rise() -> None:
+    times = range(0, 610, 10)
+    shares = [0.3 + 0.1 * at / 600 for at in times]
+    even, uneven = steep_rise(times, shares, 72 * 3600.0), steep_rise(times, [*shares[:-1], 0.41], 72 * 3600.0)
+    assert even is not None
+    assert uneven is not None
+    # From the first and the last sample alone, it would be a tenth less.
+    assert uneven.reaches(0.9) == pytest.approx(even.reaches(0.9), rel=0.06)
 
 
 @pytest.mark.parametrize(
     ("times", "shares"),
     [
         ([], []),
-        ([0, 60], [0.2, 0.4]),  # too short
+        ([0, 60, 290], [0.2, 0.3, 0.6]),  # too short
         ([0, 600], [0.4, 0.4]),
         ([0, 600], [0.4, 0.3]),
         ([0, 600], [0.4, 0.41]),  # full after ten hours
@@ -190,7 +200,7 @@ def test_outlook_continues_a_steep_rise_with_little_history() -> None:
     broker = BrokerSample("C", "broker-a", 0, "h:1", runtime=runtime)
 
     def read(names: list[str], *_: float) -> Chart:
-        return Chart(10, [0, 240], {names[0]: [0.27, 0.49] if "disk" in names[0] else [0.0, 0.0]})
+        return Chart(10, [0, 300], {names[0]: [0.27, 0.49] if "disk" in names[0] else [0.0, 0.0]})
 
     found = disk_outlook(broker, {"fileReservedTime": "48"}, read, 2000.0)
     assert isinstance(found, DiskForecast)

@@ -95,8 +95,28 @@ def test_disk_with_many_writes_is_full_at_a_time_before_monday() -> None:
         "answer": "no",
         "broker": "broker-a",
         "refuses_at": row.refuses_at,
+        "refuses_in": row.refuses_in,
         "history": row.history,
     }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (3_500.0, "in less than an hour"),
+        (4_000.0, "in about 1 h"),
+        (1.9 * DAY, "in about 46 h"),
+        (2.6 * DAY, "in about 3 days"),
+    ],
+)
+def test_time_of_the_refusal_is_shown_in_hours_and_days(seconds: float, shown: str) -> None:
+    row = disk_row(BROKER, DiskForecast(((0.0, 0.4), (seconds, 0.9)), 4_000.0), FRIDAY)
+    [says] = [column.says for column in DISK_COLUMNS if column.key == "refuses_at"]
+    assert says is not None
+    said = says(row)
+    assert said is not None
+    assert said[0].format(**said[1]) == shown
+    assert row.history == 3_600_000
 
 
 def test_forecast_is_not_below_the_present_use() -> None:

@@ -1,9 +1,16 @@
 """How pages show numbers, and where browsers may break long texts."""
 
+import msgspec
 import pytest
 
-from web.serving.html import breakable, format_bytes, format_share, format_whole, tone
+from web.serving.html import Templates, breakable, format_bytes, format_share, format_whole, tone
 from web.tables.durations import format_duration
+from web.tables.table import Column
+from web.translations import translator
+
+
+class TableRow(msgspec.Struct, frozen=True):
+    value: str
 
 
 @pytest.mark.parametrize(
@@ -23,6 +30,11 @@ from web.tables.durations import format_duration
 )
 def test_duration_has_its_two_largest_units_and_no_zero(milliseconds: float, shown: str) -> None:
     assert format_duration(milliseconds) == shown
+
+
+def test_duration_has_the_units_of_the_page_s_language() -> None:
+    template = Templates("")._environment.from_string("{{ 84500 | duration }}, {{ 0 | duration }}, {{ 2 | duration }}")
+    assert template.render(t=translator("zh")) == "1 分钟 24 秒, 0 秒, 2 毫秒"
 
 
 @pytest.mark.parametrize(
@@ -51,3 +63,11 @@ def test_long_text_breaks_after_separators_and_in_very_long_words_only() -> None
 
 def test_states_that_need_attention_are_marked() -> None:
     assert (tone("failed"), tone("offline"), tone("running"), tone(None)) == ("bad", "warn", "", "")
+
+
+def test_beginning_of_a_long_value_breaks_after_separators_too() -> None:
+    column: Column[TableRow] = Column("value", "Value", says=lambda row: ("{beginning} …", {"beginning": row.value}))
+    source = '{% from "macros.html" import cell with context %}{{ cell(column, row) }}'
+    template = Templates("")._environment.from_string(source)
+    row = TableRow('{"queues":8,"permission":6,"order":false}')
+    assert "8,<wbr>&#34;permission" in template.render(t=translator("en"), column=column, row=row)

@@ -98,7 +98,9 @@ def test_session_survives_a_restart_of_the_console(tmp_path: Path) -> None:
     with RunningConsole(tmp_path) as console:
         browser = console.browser()
         browser.cookies = cookies
-        assert browser.get("/nowhere").status == 404
+        answer = browser.get("/nowhere")
+        assert answer.status == 404
+        assert '<a href="/">Go to the dashboard</a>' in answer.text
 
 
 def test_session_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites(console: RunningConsole) -> None:

@@ -6,7 +6,6 @@ the routes; until then the broker refuses messages to ordered topics only.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, Final, Literal
 
 import msgspec
@@ -19,10 +18,10 @@ from web.paths import path_of
 from web.routes import Outcome, View, Visit
 
 _PERMISSION_WORDS: Final = {
-    READ | WRITE: "producers may send, consumers may read",
-    READ: "consumers may read, producers are refused",
-    WRITE: "producers may send, consumers are refused",
-    0: "producers and consumers are refused",
+    READ | WRITE: "Read and write",
+    READ: "Read only",
+    WRITE: "Write only",
+    0: "No access",
 }
 
 
@@ -63,30 +62,31 @@ class Writes:
         """Raises NotFound, HeadraceError, QueryFailed if no name server took it."""
         broker = await self._reads.master(visit.path["broker"])
         if form.way == "broker":
-            refuses = "Writes to {broker} are stopped on the broker; producers stop sending to it within 30 seconds."
-            return replace(await self._set_permission(broker, lambda now: now & ~WRITE, refuses), is_warning=True)
+            stopped = "Writes to {broker} are stopped on the broker. Producers stop sending to it within 30 seconds."
+            return await self._set_permission(broker, lambda now: now & ~WRITE, stopped)
         admin = self._reads.cluster.admin
-        outcome = await self._in_routes(
+        return await self._in_routes(
             broker,
             lambda address: admin.wipe_write_permission(broker.name, name_server=address),
-            "{done} of {all} name servers stopped writes to {broker}; {topics} topics affected.",
-            "{done} of {all} name servers stopped writes to {broker}; {topics} topics affected. Failed: {failed}",
+            "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics. Producers stop sending to it within 30 seconds.",
+            "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics. Failed: {failed}",
         )
-        return replace(outcome, is_warning=True)
 
     async def allow(self, visit: Visit, form: StopForm) -> Outcome:
         """Raises NotFound, HeadraceError, QueryFailed if no name server took it."""
         broker = await self._reads.master(visit.path["broker"])
         if form.way == "broker":
             return await self._set_permission(
-                broker, lambda now: now | READ | WRITE, "The broker {broker} accepts messages."
+                broker,
+                lambda now: now | READ | WRITE,
+                "Writes to {broker} are allowed on the broker. Producers send to it again within 30 seconds.",
             )
         admin = self._reads.cluster.admin
         return await self._in_routes(
             broker,
             lambda address: admin.add_write_permission(broker.name, name_server=address),
-            "{done} of {all} name servers allow writes to {broker}; {topics} topics affected.",
-            "{done} of {all} name servers allow writes to {broker}; {topics} topics affected. Failed: {failed}",
+            "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics. Producers send to it again within 30 seconds.",
+            "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics. Failed: {failed}",
         )
 
     async def _set_permission(self, broker: Broker, change: Callable[[int], int], message: str) -> Outcome:
@@ -140,4 +140,5 @@ class Writes:
             path_of("cluster", "writes", broker.name),
             before={"permission": before},
             after={"topics": max(counts), "failed": failed},
+            is_warning=bool(failed),
         )
