@@ -32,16 +32,20 @@ class GroupOffsets:
     brokers: frozenset[str]
     problems: list[str]
 
-    def lags(self, topic: str, queues: dict[MessageQueue, TopicOffset]) -> dict[str, int]:
-        """The number of messages that each group with stored offsets in this topic has not consumed, by group. Without brokers that did not answer.
+    def lag(self, group: str, queue: MessageQueue, ends: TopicOffset) -> int | None:
+        """The number of messages in a queue that a group with stored offsets in its topic has not consumed; None if its broker did not answer.
 
         Of a queue without an offset a group has consumed nothing: a member stores the first offset after the first message. RocketMQ counts these, too.
         """
-        known = [(queue, ends) for queue, ends in queues.items() if queue.broker_name in self.brokers]
-        return {
-            group: sum(max(0, ends.max_offset - max(offsets.get(queue, 0), ends.min_offset)) for queue, ends in known)
-            for group, offsets in sorted(self.by_topic.get(topic, {}).items())
-        }
+        if queue.broker_name not in self.brokers:
+            return None
+        offset = self.by_topic[queue.topic][group].get(queue, 0)
+        return max(0, ends.max_offset - max(offset, ends.min_offset))
+
+    def lags(self, topic: str, queues: dict[MessageQueue, TopicOffset]) -> dict[str, int]:
+        """`lag` in all queues of a topic whose brokers answered, by group."""
+        groups = sorted(self.by_topic.get(topic, {}))
+        return {group: sum(self.lag(group, queue, ends) or 0 for queue, ends in queues.items()) for group in groups}
 
 
 class TopicReader:

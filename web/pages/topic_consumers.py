@@ -10,7 +10,7 @@ import msgspec
 
 from headrace.errors import HeadraceError
 from headrace.model.message_queue import MessageQueue
-from web.cluster.topic_reader import TopicReader, lag_of
+from web.cluster.topic_reader import TopicReader
 from web.errors import NotFound, QueryFailed
 from web.pages.groups.group_page import member_path
 from web.pages.groups.group_reads import GroupReads
@@ -26,7 +26,7 @@ class ConsumerRow(msgspec.Struct, frozen=True):
     queue: int
     group: str
     lag: int | None
-    """None: the group is online and has not stored an offset yet."""
+    """None: the group is online and has not stored an offset yet, or the offsets could not be read."""
     client: str | None = None
     """The member that reads the queue; None: no member reports that it does."""
     delay: int | None = None
@@ -99,7 +99,7 @@ class TopicConsumers:
                 one.broker_name,
                 one.queue_id,
                 group,
-                lag_of({one: ends[one]}, stored[group]) if group in stored else None,
+                offsets.lag(group, one, ends[one]) if group in stored else None,
             )
             for one in shown
             for group in groups
