@@ -11,6 +11,7 @@ from headrace import HeadraceError, MessageExt, MessageInvalid, MessageQueue
 from headrace.errors import RemoteProtocolError
 from headrace.model.host import format_host
 from headrace.model.names import DLQ_PREFIX, FORBIDDEN_TO_SEND, dlq_topic, is_retry_topic, retry_topic
+from headrace.protocol.bodies import ConsumerConnection
 from web.errors import Invalid, TooOften
 from web.pages.groups.group_reads import GroupReads
 from web.pages.messages.bodies import MOST_DOWNLOADED, MOST_OF_ONE, Body, body_of, describe
@@ -82,8 +83,10 @@ class MessagePage:
     async def show(self, visit: Visit) -> View:
         """One message."""
         message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
-        groups, problems = await self._track(message)
+        groups, clients, problems = await self._track(message)
         dead_letter_of = message.topic.removeprefix(DLQ_PREFIX) if message.topic.startswith(DLQ_PREFIX) else ""
+        if dead_letter_of:
+            clients = _client_ids(await self._reads.cluster.map(self._groups.members, [dead_letter_of]))
         body, body_problems = _body(message)
         data = {
             "id": message.message_id,
@@ -93,7 +96,7 @@ class MessagePage:
             "is_sendable": _is_sendable(message),
             "dead_letter_of": dead_letter_of,
             "without_members": await self._without_members(dead_letter_of, groups),
-            "clients": await self._clients([dead_letter_of] if dead_letter_of else [row.group for row in groups]),
+            "clients": clients,
             "facts": {
                 "Topic": message.topic,
                 "Tag": message.tags or "",
@@ -183,7 +186,8 @@ class MessagePage:
             )
         return min(one.client_id or "" for one in members.connection_set)
 
-    async def _track(self, message: MessageExt) -> tuple[list[TrackRow], list[str | Problem]]:
+    async def _track(self, message: MessageExt) -> tuple[list[TrackRow], list[str], list[str | Problem]]:
+        """The groups that consume the topic, their connected members, and what could not be read. Two requests for each group."""
         cluster, topic = self._reads.cluster, message.topic
         try:
             groups = await cluster.read(("topic groups", topic), lambda admin: admin.topic_groups(topic))
@@ -191,38 +195,32 @@ class MessagePage:
             info = await cluster.read(("cluster",), lambda admin: admin.cluster_info())
             topics = frozenset(await cluster.read(("topics",), lambda admin: admin.topics()))
         except HeadraceError as error:
-            return [], [f"{topic}: {error}"]
+            return [], [], [f"{topic}: {error}"]
         stored_at = format_host(message.store_host)
         names = [name for name, data in info.broker_addr_table.items() if stored_at in data.broker_addrs.values()]
         queue = next((one for one in queues if one.broker_name in names and one.queue_id == message.queue_id), None)
         if queue is None:
-            return [], [
-                Problem(
-                    "no broker of this cluster has the address {address}, at which the message is stored",
-                    {"address": stored_at},
-                )
-            ]
+            problem = Problem(
+                "no broker of this cluster has the address {address}, at which the message is stored",
+                {"address": stored_at},
+            )
+            return [], [], [problem]
         answers = await cluster.map(lambda group: self._state(group, queue, message, topics), groups)
-        members = await cluster.map(self._groups.member_count, groups)
-        return [
+        members = await cluster.map(self._groups.members, groups)
+        rows = [
             msgspec.structs.replace(
                 TrackRow(group, None, None, str(answer)) if isinstance(answer, Exception) else answer,
-                members=None if isinstance(count, Exception) else count,
+                members=None if isinstance(found, Exception) else len(found.connection_set),
             )
-            for group, answer, count in zip(groups, answers, members, strict=True)
-        ], []
+            for group, answer, found in zip(groups, answers, members, strict=True)
+        ]
+        return rows, _client_ids(members), []
 
     async def _without_members(self, dead_letter_of: str, groups: Sequence[TrackRow]) -> list[str]:
         """The groups that get a copy only when a member connects."""
         if not dead_letter_of:
             return sorted(row.group for row in groups if row.members == 0)
         return await self._groups.without_members(dead_letter_of)
-
-    async def _clients(self, groups: Sequence[str]) -> list[str]:
-        """The connected members of the groups, which the form of a push offers. Of groups that cannot be read none."""
-        answers = await self._reads.cluster.map(self._groups.members, groups)
-        members = [one for answer in answers if not isinstance(answer, Exception) for one in answer.connection_set]
-        return sorted({one.client_id for one in members if one.client_id})[:_MOST_CLIENTS]
 
     async def _state(self, group: str, queue: MessageQueue, message: MessageExt, topics: Container[str]) -> TrackRow:
         """What is known of the message in a group. Raises HeadraceError."""
@@ -243,6 +241,12 @@ class MessagePage:
         return await self._reads.cluster.read(
             ("offset", group, queue), lambda admin: admin.consumer_offset(group, queue)
         )
+
+
+def _client_ids(answers: Sequence[ConsumerConnection | Exception]) -> list[str]:
+    """The connected members of groups, which the form of a push offers. Of groups that could not be read none."""
+    members = [one for answer in answers if not isinstance(answer, Exception) for one in answer.connection_set]
+    return sorted({one.client_id for one in members if one.client_id})[:_MOST_CLIENTS]
 
 
 def _body(message: MessageExt) -> tuple[Body, list[str]]:
