@@ -21,6 +21,7 @@ from appliance.log_channel import LogChannel
 from appliance.role import Role, qualified_name
 from ipc.control_block import ControlBlock
 from ipc.role_context import ApplianceRoleContext, RoleContext
+from store.abort_file import write_abort
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -113,7 +114,11 @@ def _mark_store(broker: BrokerConfiguration) -> None:
     # order: recover treats the absence of the file as a clean stop, so it must have run before; and no writer may have begun.
     """
     paths = broker.store_paths
-    os.close(process.open_own_file(os.fspath(paths.abort), os.O_WRONLY | os.O_CREAT))
+    fd = process.open_own_file(os.fspath(paths.abort), os.O_RDWR | os.O_CREAT)
+    try:
+        write_abort(fd)
+    finally:
+        os.close(fd)
     folder = os.open(paths.root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)

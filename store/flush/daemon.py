@@ -11,6 +11,7 @@ import os
 from ipc.health_page import monotonic_ms
 from ipc.publish.flush import FlushPublisher
 from ipc.role_context import RoleContext
+from store.abort_file import distrust
 from store.config import StoreConfig
 from store.errors import SyncFailed
 from store.fault_point import fault_point
@@ -152,6 +153,7 @@ class Flusher:
 
     def _fail(self, piece: Piece, error: OSError) -> None:
         self._failure = SyncFailed(path_of(self._paths.commit_log, piece.file_start), error)
+        distrust(self._paths.abort)
         self._publisher.log_error()
         self._context.instance.bells["broker"].ring()
         logger.critical(

@@ -14,6 +14,7 @@ from pathlib import Path
 from headrace.protocol.consume_queue_layout import ENTRY_SIZE
 from ipc.health_page import monotonic_ms
 from ipc.role_context import RoleContext
+from store.abort_file import distrust
 from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from store.config import StoreConfig
 from store.errors import SyncFailed
@@ -109,6 +110,7 @@ class IndexSync:
             work()
         except SyncFailed as error:
             self._failure = error
+            distrust(self._paths.abort)
             logger.critical(
                 "checkpoint disabled after a failed sync, the next start rebuilds the indexes error=%r", str(error)
             )

@@ -100,7 +100,8 @@ class IndexReader:
             timestamp = header.begin_timestamp + seconds * 1000
             if found_hash == key_hash and begin <= timestamp <= end:
                 yield physical_offset
-            if previous == number or timestamp < begin:
+            # An entry's predecessor has a smaller number; in a damaged file a chain may lead in a circle.
+            if previous >= number or timestamp < begin:
                 return
             number = previous
 

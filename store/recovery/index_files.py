@@ -3,8 +3,9 @@
     file n-1                    file n                         the log
     begin … end physical offset | begin … end physical offset |  … wrote_offset
 
-Keys are put in the order of the log, so all that is indexed up to the end of the last kept file is in the kept files. After an
-unclean stop a file is kept only if the checkpoint says that it was synced when it was full (store spec, 4.4). Beyond RocketMQ's
+Keys are put in the order of the log, so all that is indexed up to the end of the last kept file is in the kept files. After a crash
+of the machine a file is kept only if the checkpoint says that it was synced when it was full (store spec, 4.4). If only processes were
+killed, what they wrote is there, and the last file is repaired when it is opened (`store.index.cursor`). Beyond RocketMQ's
 rule, whose index of a lost file is lost for good, dispatch is sent back to where the kept ones end.
 """
 
@@ -28,9 +29,10 @@ class IndexHead:
 
 @dataclass(frozen=True, slots=True)
 class IndexDecision:
-    """Files to drop; the offset from which to index again (None: nothing to do); end timestamp of the last kept full file."""
+    """Files to drop; full files to sync; the offset from which to index again (None: nothing to do); end timestamp of the last kept full file."""
 
     dropped: tuple[IndexHead, ...]
+    unsynced: tuple[IndexHead, ...]
     rebuild_from: int | None
     end_timestamp: int
 
@@ -54,23 +56,31 @@ def read_heads(directory: Path, file_size: int, max_index_num: int) -> list[Inde
 
 
 def decide_index(
-    heads: Sequence[IndexHead], *, is_clean: bool, checkpoint_timestamp: int, log_min_offset: int, log_end_offset: int
+    heads: Sequence[IndexHead],
+    *,
+    is_clean: bool,
+    is_same_boot: bool,
+    checkpoint_timestamp: int,
+    log_min_offset: int,
+    log_end_offset: int,
 ) -> IndexDecision:
     """What to keep.
 
-    After a clean stop everything that speaks of no record beyond the end of the log. After an unclean one, of those, only what
-    was full and synced. The files after a dropped one are dropped too: their keys come later.
+    After a clean stop, or a kill under the running kernel, everything that speaks of no record beyond the end of the log. After a crash of the
+    machine, of those, only what was full and synced. The files after a dropped one are dropped too: their keys come later.
     """
+    is_whole = is_clean or is_same_boot
     kept: list[IndexHead] = []
     for head in heads:
         if head.end_physical_offset >= max(log_end_offset, 1) or not head.has_right_length:
             break
-        if not is_clean and (head.end_timestamp > checkpoint_timestamp or not head.is_full):
+        if not is_whole and (head.end_timestamp > checkpoint_timestamp or not head.is_full):
             break
         kept.append(head)
     dropped = tuple(heads[len(kept) :])
-    full = [head.end_timestamp for head in kept if head.is_full]
+    full = [head for head in kept if head.is_full]
     rebuild_from: int | None = None
-    if dropped or (not is_clean and checkpoint_timestamp > 0):
+    if dropped or (not is_clean and (checkpoint_timestamp > 0 or (is_same_boot and kept))):
         rebuild_from = max(kept[-1].end_physical_offset, log_min_offset) if kept else log_min_offset
-    return IndexDecision(dropped, rebuild_from, full[-1] if full else 0)
+    unsynced = tuple(head for head in full if not is_clean and head.end_timestamp > checkpoint_timestamp)
+    return IndexDecision(dropped, unsynced, rebuild_from, full[-1].end_timestamp if full else 0)

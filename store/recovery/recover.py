@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, fields
 
 from headrace.protocol.big_endian import load_i32
 from headrace.protocol.record_layout import MAGIC_AT, MESSAGE_MAGIC, MESSAGE_MAGIC_V2
+from store.abort_file import is_same_boot
 from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from store.commit_log.record_check import store_timestamp_of
 from store.commit_log.tail import wipe
@@ -330,6 +331,7 @@ class _Recovery:
                 self._paths.index, file_size(config.max_hash_slot_num, config.max_index_num), config.max_index_num
             ),
             is_clean=self._is_clean,
+            is_same_boot=is_same_boot(self._paths.abort),
             checkpoint_timestamp=self._checkpoint.index_timestamp,
             log_min_offset=self._log.first_offset,
             log_end_offset=end,
@@ -339,6 +341,10 @@ class _Recovery:
             head.path.unlink()
             fault_point("recovery.index_dropped")
             logger.info("IndexFile discarded, its keys will be rebuilt file=%s", head.path.name)
+        for head in decision.unsynced:
+            self._beat()
+            with head.path.open("rb") as file:
+                sync_file(file.fileno(), head.path)
         if decision.dropped:
             sync_directory(self._paths.index)
         return decision

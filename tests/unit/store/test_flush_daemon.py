@@ -13,6 +13,7 @@ from store.errors import SyncFailed
 from store.flush import daemon
 from store.flush.log_files import LogFiles
 from store.mapped_file import path_of, reserve_file
+from store.paths import StorePaths
 from support.store_files import LOG_FILE_SIZE, RunningRole, change_options, eventually, running_instance, small_config
 
 FILES = 4
@@ -117,6 +118,8 @@ def test_failed_sync_is_final(
     role = start(small_config(tmp_path, flush_disk_type=SYNC_FLUSH, flush_interval_commit_log=5))
     publish(instance, 100, 1)
     eventually(lambda: instance.control.flushed_offset == 100)
+    abort = StorePaths(tmp_path).abort
+    abort.write_text("of this boot")
 
     def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
@@ -124,6 +127,7 @@ def test_failed_sync_is_final(
     monkeypatch.setattr(daemon.os, "fdatasync", fail)
     publish(instance, 200, 2)
     eventually(lambda: instance.control.flag_log_error)
+    assert abort.read_text() == ""
     monkeypatch.undo()
     publish(instance, 300, 3)
     with pytest.raises(SyncFailed, match=r"cannot sync .*00000000000000000000: Input/output error; .*check the disk"):

@@ -496,6 +496,8 @@ def test_checkpoint_is_never_written_after_a_failed_sync(
     first = queues(3)
     syncing._round(True, lambda: None)
     queues(3)
+    abort = StorePaths(tmp_path).abort
+    abort.write_text("of this boot")
 
     def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
@@ -504,6 +506,7 @@ def test_checkpoint_is_never_written_after_a_failed_sync(
         patched.setattr(index_sync.os, "fdatasync", fail)
         syncing._last_thorough_ms -= 3_600_000
         syncing.sync_if_due(lambda: None)
+    assert abort.read_text() == ""
     with pytest.raises(SyncFailed):
         syncing.sync_all()
     assert read_checkpoint(tmp_path / "checkpoint").logics_timestamp == first

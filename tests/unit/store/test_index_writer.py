@@ -91,6 +91,16 @@ def test_only_entries_in_the_time_range_are_found(index: Index) -> None:
     assert index.find("key", 0, BEGIN - 1) == []
 
 
+def test_chain_that_leads_in_a_circle_in_a_damaged_file_ends(index: Index) -> None:
+    for number in range(4):
+        index.put("key", number * 100)
+    path = index.paths.index / list_names(index.paths.index)[0]
+    with path.open("r+b") as file:
+        file.seek(entry_position(SLOTS, 2) + 16)
+        file.write((4).to_bytes(4, "big"))  # the second entry's predecessor: the newest one
+    assert index.find("key") == [300, 200, 100]
+
+
 def test_last_update_is_the_end_of_the_newest_file(index: Index) -> None:
     assert index.reader.last_update() == (0, 0)
     for number in range(12):

@@ -6,6 +6,9 @@ from store.index.layout import HEADER
 from store.recovery.index_files import IndexHead, decide_index, read_heads
 
 LOG = {"log_min_offset": 100, "log_end_offset": 10_000}
+CRASH = {"is_clean": False, "is_same_boot": False}
+KILL = {"is_clean": False, "is_same_boot": True}
+CLEAN_STOP = {"is_clean": True, "is_same_boot": False}
 
 
 def head(number: int, end_timestamp: int, end_offset: int, full: bool = True, right: bool = True) -> IndexHead:
@@ -20,7 +23,7 @@ def names(heads: tuple[IndexHead, ...]) -> list[int]:
 
 
 def test_all_index_files_are_kept_after_a_clean_stop() -> None:
-    decision = decide_index(THREE, is_clean=True, checkpoint_timestamp=0, **LOG)
+    decision = decide_index(THREE, **CLEAN_STOP, checkpoint_timestamp=0, **LOG)
     assert (names(decision.dropped), decision.rebuild_from, decision.end_timestamp) == ([], None, 2000)
 
 
@@ -37,34 +40,42 @@ def test_all_index_files_are_kept_after_a_clean_stop() -> None:
 def test_only_full_and_synced_index_files_are_kept_after_a_crash(
     checkpoint: int, dropped: list[int], rebuild_from: int
 ) -> None:
-    decision = decide_index(THREE, is_clean=False, checkpoint_timestamp=checkpoint, **LOG)
+    decision = decide_index(THREE, **CRASH, checkpoint_timestamp=checkpoint, **LOG)
     assert (names(decision.dropped), decision.rebuild_from) == (dropped, rebuild_from)
 
 
 def test_index_files_after_a_discarded_one_are_discarded() -> None:
     heads = [head(1, 1000, 2000), head(2, 9000, 4000), head(3, 1500, 6000)]
-    assert names(decide_index(heads, is_clean=False, checkpoint_timestamp=2000, **LOG).dropped) == [2, 3]
+    assert names(decide_index(heads, **CRASH, checkpoint_timestamp=2000, **LOG).dropped) == [2, 3]
 
 
-@pytest.mark.parametrize("is_clean", [True, False])
-def test_index_file_with_records_beyond_the_end_is_discarded(is_clean: bool) -> None:
+@pytest.mark.parametrize(("checkpoint", "unsynced"), [(0, [1, 2]), (1000, [2]), (2000, [])])
+def test_all_index_files_are_kept_after_a_kill_under_the_same_kernel(checkpoint: int, unsynced: list[int]) -> None:
+    decision = decide_index(THREE, **KILL, checkpoint_timestamp=checkpoint, **LOG)
+    assert (names(decision.dropped), decision.rebuild_from, decision.end_timestamp) == ([], 6000, 2000)
+    assert names(decision.unsynced) == unsynced
+
+
+@pytest.mark.parametrize("stop", [CLEAN_STOP, CRASH, KILL])
+def test_index_file_with_records_beyond_the_end_is_discarded(stop: dict[str, bool]) -> None:
     heads = [head(1, 1000, 2000), head(2, 2000, 10_000)]
-    decision = decide_index(heads, is_clean=is_clean, checkpoint_timestamp=5000, **LOG)
+    decision = decide_index(heads, **stop, checkpoint_timestamp=5000, **LOG)
     assert (names(decision.dropped), decision.rebuild_from) == ([2], 2000)
 
 
 def test_index_file_of_another_length_is_discarded() -> None:
     heads = [head(1, 1000, 2000), head(2, 2000, 4000, right=False)]
-    assert names(decide_index(heads, is_clean=True, checkpoint_timestamp=5000, **LOG).dropped) == [2]
+    assert names(decide_index(heads, **CLEAN_STOP, checkpoint_timestamp=5000, **LOG).dropped) == [2]
 
 
 def test_lost_index_files_are_rebuilt_from_the_first_record_after_a_crash() -> None:
-    assert decide_index([], is_clean=False, checkpoint_timestamp=5000, **LOG).rebuild_from == 100
+    assert decide_index([], **CRASH, checkpoint_timestamp=5000, **LOG).rebuild_from == 100
 
 
 def test_missing_index_is_not_rebuilt_if_there_never_was_one() -> None:
-    assert decide_index([], is_clean=False, checkpoint_timestamp=0, **LOG).rebuild_from is None
-    assert decide_index([], is_clean=True, checkpoint_timestamp=5000, **LOG).rebuild_from is None
+    for stop in (CRASH, KILL):
+        assert decide_index([], **stop, checkpoint_timestamp=0, **LOG).rebuild_from is None
+    assert decide_index([], **CLEAN_STOP, checkpoint_timestamp=5000, **LOG).rebuild_from is None
 
 
 def test_headers_are_read_from_the_files(tmp_path: Path) -> None:

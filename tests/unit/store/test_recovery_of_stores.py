@@ -9,9 +9,10 @@ from ipc.instance import Instance
 from store.checkpoint import Checkpoint, write_checkpoint
 from store.commit_log import tail
 from store.errors import BadStoreConfig, UnexpectedFile, WrongFileLength
-from store.mapped_file import path_of
+from store.mapped_file import path_of, reserve_file
+from store.mapped_file_queue import MappedFileQueue
 from store.recovery import daemon
-from store.recovery.discarded_records import Discarded
+from store.recovery.discarded_records import Discarded, find_discarded
 from store.recovery.recover import Recovered, recover
 from support.store_files import (
     FIRST_TIMESTAMP,
@@ -147,6 +148,32 @@ def test_torn_record_at_the_end_is_not_reported(builder: LogBuilder) -> None:
     found: list[Discarded] = []
     recover(small_config(builder.paths.root), builder.paths, report=found.append)
     assert found == []
+
+
+def test_reserved_bytes_that_were_read_are_not_searched_for_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup reads whole files; their zeros are then in memory, and look like data to whoever asks for the holes."""
+    size = 64 << 20
+    for number in range(2):
+        path = path_of(tmp_path, number * size)
+        reserve_file(path, size)
+        assert not any(path.read_bytes())
+    read = 0
+
+    def counted(fd: int, count: int, position: int) -> bytes:
+        nonlocal read
+        data = pread(fd, count, position)
+        read += len(data)
+        return data
+
+    pread = os.pread
+    monkeypatch.setattr("store.commit_log.next_record.os.pread", counted)
+    log = MappedFileQueue(tmp_path, size)
+    log.refresh()
+    assert find_discarded(log, 0, check_crc=True) == Discarded()
+    log.close()
+    assert read < size, "more than what the kernel reads ahead at the begin of each file"
 
 
 def test_restarted_role_counts_discarded_records_once(builder: LogBuilder) -> None:
