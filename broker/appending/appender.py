@@ -62,7 +62,7 @@ class BatchWriter(Protocol):
 class Appender:
     """Appends on behalf of the broker's processors.
 
-    `is_writeable()`: whether the store accepts messages; `ring()` wakes the roles that follow the log;
+    `why_closed()`: why the store accepts no messages, empty if it does; `ring()` wakes the roles that follow the log;
     `on_wait()` is called when a put begins to wait for a file. Appended messages are counted in `stats`.
     """
 
@@ -71,7 +71,7 @@ class Appender:
         log: CommitLogAppender,
         gate: AckGate,
         config: StoreConfig,
-        is_writeable: Callable[[], bool],
+        why_closed: Callable[[], str],
         ring: Callable[[], None],
         on_wait: Callable[[], object] = lambda: None,
         stats: StoreStats | None = None,
@@ -80,7 +80,7 @@ class Appender:
         self.stats = stats or StoreStats()
         self.gate = gate
         self._config = config
-        self._is_writeable = is_writeable
+        self.why_closed = why_closed
         self._ring = ring
         self._on_wait = on_wait
         self._waiting_for_file: deque[asyncio.Future[None]] = deque()
@@ -269,7 +269,7 @@ class Appender:
             self.stats.puts.add(began_ns, times)
 
     def _refusal(self, message: MessageToStore) -> PutMessageStatus | None:
-        if not self._is_writeable():
+        if self.why_closed():
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
         if len(message.body) > self._config.effective_max_message_size:
             return PutMessageStatus.MESSAGE_ILLEGAL

@@ -338,8 +338,7 @@ class SendProcessor:
             return self.answer(command, *self._too_large())
         remarks = {
             PutMessageStatus.SERVICE_NOT_AVAILABLE: (
-                "service not available now: the broker is a slave, shutting down, or its store is not writeable "
-                "(disk full or a failed sync); see `headrace status`"
+                f"service not available now: {self._appender.why_closed() or 'the store was not writeable'}; see `headrace status`"
             ),
             PutMessageStatus.CREATE_MAPEDFILE_FAILED: (
                 "create mapped file failed: no CommitLog file could be reserved; check that the disk has space"

@@ -5,6 +5,7 @@ next queue offsets are read from the queue table, so dispatch must have caught u
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from isal import isal_zlib
 
@@ -15,6 +16,7 @@ from broker.settings import Settings
 from broker.statistics.store_stats import StoreStats
 from headrace.model.host import encode_host
 from headrace.protocol.version import CURRENT_VERSION
+from ipc.control_block import DISK_FULL, INDEX_ERROR, NOT_WRITEABLE, QUEUE_ERROR
 from ipc.control_layout import ALLOCATED_OFFSET
 from ipc.publish.log import LogPublisher
 from ipc.queue_table import QueueTable
@@ -22,6 +24,14 @@ from ipc.role_context import RoleContext
 from store.commit_log.append import CommitLogAppender
 from store.commit_log.appended_files import AppendedFiles
 from store.commit_log.tail import wipe
+
+_REASONS: Final = {
+    DISK_FULL: "the disk is too full",
+    NOT_WRITEABLE: "the CommitLog could not be synced",
+    QUEUE_ERROR: "dispatch cannot write a ConsumeQueue",
+    INDEX_ERROR: "dispatch cannot write an IndexFile",
+}
+"""Why the store is closed, by running flag."""
 
 
 class StoreWriter:
@@ -40,11 +50,11 @@ class StoreWriter:
     ) -> None:
         config, store_config = settings.broker, settings.store
         self._control = context.control
-        self._is_writeable = settings.may_append
+        self._closed = "" if settings.may_append else "the broker is a slave"
         self.gate = AckGate(self._control, clock, store_config, on_wait=ask)
         self._files = AppendedFiles(settings.paths, store_config)
         log = _log_end(context, settings, queue_table, self._files, deleted_below)
-        self.appender = Appender(log, self.gate, store_config, self._may_write, appended, ask, stats)
+        self.appender = Appender(log, self.gate, store_config, self._why_closed, appended, ask, stats)
         self.path = SendPath(
             log,
             isal_zlib.crc32,
@@ -57,19 +67,20 @@ class StoreWriter:
             not self.gate.is_open,
         )
         self.path.limit(config.max_header_size, config.max_message_properties, config.max_message_properties_size)
-        self.path.writeable = self._is_writeable
+        self.path.writeable = settings.may_append
 
-    def _may_write(self) -> bool:
-        return self._is_writeable and self._control.running_flags() == 0
+    def _why_closed(self) -> str:
+        flags = self._control.running_flags()
+        return self._closed or next((reason for flag, reason in _REASONS.items() if flags & flag), "")
 
     def look(self) -> None:
         """Updates whether the hot path may write; releases deleted files of the log."""
-        self.path.writeable = self._may_write()
+        self.path.writeable = not self._why_closed()
         self._files.release_deleted(self._control.min_offset)
 
     def refuse(self) -> None:
         """Accepts no more messages."""
-        self._is_writeable = False
+        self._closed = "the broker is stopping"
         self.path.writeable = False
 
 

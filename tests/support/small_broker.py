@@ -150,7 +150,7 @@ class SmallBroker:
             self._make_log(),
             self.gate,
             self.store_config,
-            lambda: self.is_writeable,
+            lambda: "" if self.is_writeable else "the disk is too full",
             self._ring,
             stats=self.stats.store,
         )

@@ -51,7 +51,7 @@ class World:
             self.log.appender,
             self.gate,
             CONFIG,
-            lambda: self.is_writeable,
+            lambda: "" if self.is_writeable else "the disk is too full",
             lambda: self.rings.append(self.log.published),
         )
         store_host = encode_host(STORE_HOST)

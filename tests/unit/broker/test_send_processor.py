@@ -229,6 +229,7 @@ def test_unwritable_store_is_reported_with_its_reason(broker: SmallBroker, clien
     broker.is_writeable = False
     answer = client.send()
     assert (answer.code, answer.ext_fields) == (ResponseCode.SERVICE_NOT_AVAILABLE, REGION)
+    assert answer.remark == "service not available now: the disk is too full; see `headrace status`"
 
 
 def test_failed_topic_creation_is_reported_without_a_traceback(
