@@ -2,7 +2,7 @@
 
     {"offsetTable":{<level>:<next queue offset in SCHEDULE_TOPIC_XXXX>,…}}
 
-Written every `flushDelayOffsetInterval` and at the stop, as in RocketMQ. It never counts a message as delivered before the delivery is durable;
+Written every `flushDelayOffsetInterval` and at the stop, as in RocketMQ, if it has changed or the log has grown much. It never counts a message as delivered before the delivery is durable;
 otherwise a power cut would lose it. Later deliveries are found in the log (`delivered_copies`).
 """
 
@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 _FLUSH_POLL_S = 0.05
 _FIRST_S = 0.5
+_SEARCH_BYTES = 64 << 20  # limit: at a start so much of the log is searched, and the data of an interval
 
 
 class DelayOffsets:
@@ -65,11 +66,11 @@ class DelayOffsets:
                 self.move(level, corrected)
 
     def persist(self, unknown_since: int) -> None:
-        """Writes the file if anything has changed; deliveries that it does not cover are at `unknown_since` or beyond.
+        """Writes the file if it is due; deliveries that it does not cover are at `unknown_since` or beyond.
 
         Raises OSError; the next call tries again.
         """
-        if self._is_changed:
+        if self._is_due(unknown_since):
             self._write(self._take_snapshot(), unknown_since)
 
     async def keep(
@@ -83,7 +84,7 @@ class DelayOffsets:
         is_first = self._levels_file is not None and self.unknown_since is None
         while True:
             await asyncio.sleep(min(interval_s, _FIRST_S) if is_first else interval_s)
-            if not (self._is_changed or is_first):
+            if not (self._is_due(unknown_since()) or is_first):
                 continue
             is_first = False
             # order: the table and the end of the log are taken together; written when the log is durable up to there.
@@ -97,6 +98,10 @@ class DelayOffsets:
                 raise
             except OSError as error:
                 logger.warning("delay offsets not saved, will retry error=%r", str(error))
+
+    def _is_due(self, unknown_since: int) -> bool:
+        """Whether there is progress to write, or the next start would search too much of the log."""
+        return self._is_changed or (bool(self._stored) and unknown_since - self._stored[-1][1] > _SEARCH_BYTES)
 
     def _take_snapshot(self) -> tuple[int, dict[int, int]]:
         self._is_changed = False

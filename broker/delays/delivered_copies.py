@@ -66,7 +66,7 @@ class LevelsFile:
             found = self._file.load(_decode) or []
         except ConfigFileUnreadable:
             return None
-        return next((physical_offset for stored, physical_offset in found if stored == table), None)
+        return max((physical_offset for stored, physical_offset in found if stored == table), default=None)
 
     def write(self, progress: Iterable[Progress]) -> None:
         """Replaces it. Raises OSError."""

@@ -118,15 +118,28 @@ class DelayDelivery:
                 group.create_task(self._run_level(level))
 
     async def look_up(self) -> None:
-        """Searches the log for deliveries since the offsets were written."""
-        start = self._offsets.unknown_since
-        if start is None:
+        """Searches the log for deliveries since the offsets were written, of messages that wait according to them. Each is behind its waiting record."""
+        unknown_since, waiting = self._offsets.unknown_since, self._first_waiting()
+        if unknown_since is None or not waiting:
             return
-        self._catching_up = set(range(1, len(self._levels_ms) + 1))
+        self._catching_up = set(waiting)
+        start = max(unknown_since, min(waiting.values()))
         for _ in delivered_since(start, self._wrote_offset(), self._log.file_size, self._log.read_on, self._copies):
             await asyncio.sleep(0)
         if not self._copies:
             self._catching_up.clear()
+
+    def _first_waiting(self) -> dict[int, int]:
+        """The physical offset of the first waiting record of each level that has one; 0 if it cannot be read."""
+        found = {}
+        for level in range(1, len(self._levels_ms) + 1):
+            offset = self._offsets.next_offset(level)
+            if offset < self._next_offset(level - 1):
+                entries = self._queues.entries(SCHEDULE_TOPIC, level - 1, offset)
+                found[level] = (
+                    ENTRY.unpack_from(entries)[0] if entries is not None and len(entries) >= ENTRY_SIZE else 0
+                )
+        return found
 
     def unknown_since(self) -> int:
         """Deliveries that the offsets do not tell of are at this physical offset or beyond."""

@@ -328,6 +328,42 @@ def test_equal_messages_are_all_delivered(scene: Scene) -> None:
     assert scene.delivered() == [b"same"] * 3
 
 
+def read_since_start(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The lowest physical offset that a new broker reads when it looks for deliveries; -1 if it reads nothing."""
+    read: list[int] = []
+    read_on = scene.broker.reader.read_on
+    monkeypatch.setattr(scene.broker.reader, "read_on", lambda offset: read.append(offset) or read_on(offset))  # type: ignore[func-returns-value]
+    scene.start()
+    return min(read, default=-1)
+
+
+def test_log_is_not_searched_if_no_message_waits(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.offsets.move(2, 0)
+    scene.save()
+    scene.client.send(b"at once", queue_id=0)
+    assert scene.offsets.unknown_since is None
+    assert read_since_start(scene, monkeypatch) == -1
+    assert scene.offsets.unknown_since == 0
+
+
+def test_log_is_searched_from_the_first_waiting_message(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.offsets.move(2, 0)
+    scene.save()
+    for _ in range(5):
+        scene.client.send(b"at once", queue_id=0)
+    waiting = scene.send(1)
+    assert read_since_start(scene, monkeypatch) == waiting.physical_offset > 0
+
+
+def test_progress_is_written_again_when_the_log_has_grown(scene: Scene) -> None:
+    scene.offsets.move(1, 1)
+    scene.offsets.persist(100)
+    for end, expected in ((200, 100), (100 << 20, 100 << 20)):
+        scene.offsets.persist(end)
+        scene.start()
+        assert scene.offsets.unknown_since == expected
+
+
 def test_offsets_written_by_another_broker_are_used(scene: Scene) -> None:
     scene.send(1)
     scene.now_ms += 1000
