@@ -4,6 +4,7 @@ Files may grow, be created and be deleted meanwhile: an entry is reached only th
 same hash, and the record of an entry may be deleted; callers check the record.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -143,7 +144,7 @@ def read_header(view: memoryview | bytes) -> IndexHeader:
 def list_names(directory: Path) -> list[str]:
     """The names of the IndexFiles, oldest first; other names are skipped."""
     try:
-        names = [entry.name for entry in directory.iterdir()]
+        names = os.listdir(directory)
     except FileNotFoundError:
         return []
     return sorted(name for name in names if len(name) == NAME_DIGITS and name.isdecimal())
