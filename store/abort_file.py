@@ -40,7 +40,7 @@ def is_same_boot(path: Path) -> bool:
         return False
     try:
         line = _expected(fd)
-        return os.pread(fd, len(line) + 1, 0) == line
+        return line != b"" and os.pread(fd, len(line) + 1, 0) == line
     except OSError:
         return False
     finally:
@@ -48,4 +48,9 @@ def is_same_boot(path: Path) -> bool:
 
 
 def _expected(fd: int) -> bytes:
-    return b"%s %d\n" % (_BOOT_ID.read_bytes().strip(), os.fstat(fd).st_ino)
+    """Empty where /proc does not tell the boot id."""
+    try:
+        boot_id = _BOOT_ID.read_bytes().strip()
+    except OSError:
+        return b""
+    return b"%s %d\n" % (boot_id, os.fstat(fd).st_ino)

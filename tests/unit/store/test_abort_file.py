@@ -44,6 +44,13 @@ def test_abort_file_of_another_boot_says_nothing(tmp_path: Path, monkeypatch: py
     assert not is_same_boot(path)
 
 
+def test_abort_file_is_empty_where_the_boot_id_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(abort_file, "_BOOT_ID", tmp_path / "none")
+    path = make_abort(tmp_path / "abort")
+    assert path.read_bytes() == b""
+    assert not is_same_boot(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"4711", b"\xff" * 64])
 def test_abort_file_of_rocketmq_or_a_damaged_one_says_nothing(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "abort"
