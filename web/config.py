@@ -29,7 +29,7 @@ class ConsoleConfig:
     )
     console_trusted_proxies: str = option(
         "",
-        help="Addresses and networks of reverse proxies, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto headers are used.",
+        help="Addresses and networks of reverse proxies, separated by commas, whose X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host headers are used.",
     )
 
     console_access_key: str = option(
@@ -95,7 +95,7 @@ class ConsoleConfig:
     def _check_oidc(self) -> None:
         if not is_provider_url(self.console_oidc_issuer) or "?" in self.console_oidc_issuer:
             raise ValueError(
-                f"consoleOidcIssuer={self.console_oidc_issuer}: expected an https URL without query and user, or an http URL of this machine"
+                f"consoleOidcIssuer={self.console_oidc_issuer}: expected an https URL without a query string or user name, or an http URL with a loopback host"
             )
         if not _CLIENT_ID.fullmatch(self.console_oidc_client_id):
             raise ValueError(
@@ -103,7 +103,7 @@ class ConsoleConfig:
             )
         if "openid" not in self.console_oidc_scopes.split() or not _SCOPES.fullmatch(self.console_oidc_scopes):
             raise ValueError(
-                f"consoleOidcScopes={self.console_oidc_scopes}: expected scopes separated by spaces, with openid"
+                f"consoleOidcScopes={self.console_oidc_scopes}: expected scopes separated by spaces, including openid"
             )
         if self.console_oidc_client_secret_file and not os.path.isabs(self.console_oidc_client_secret_file):
             raise ValueError(

@@ -51,8 +51,8 @@ def unowned_queues(
                     f"{_queues(silent)} of {topic} had no consumer for {GRACE_S:.0f} s, although {_members(group)} online",
                     (),
                     silent,
-                    "check with `mqadmin consumerProgress -g` whether messages wait there, and with `mqadmin consumerStatus -g` which queues the"
-                    " members have; members that disagree or share an id skip queues: restart members that have too few queues",
+                    "run `mqadmin consumerProgress -g GROUP` to see whether messages are waiting, and `mqadmin consumerStatus -g GROUP` to see the"
+                    " assignment; restart members with too few queues",
                 )
 
 

@@ -41,7 +41,7 @@ def test_topic_is_exported_and_read_with_pyarrow(tmp_path: Path, page: Page) -> 
         assert form is not None
         assert form["y"] >= box["y"] + box["height"] + 8, "the form does not touch the output"
         expect(page.locator("#table-runs tbody tr")).to_contain_text("done")
-        expect(page.locator("#table-progress")).not_to_contain_text("Nothing is exported yet.")
+        expect(page.locator("#table-progress")).not_to_contain_text("Nothing has been exported yet.")
         expect(page.get_by_text("The export has started.")).to_have_count(0)
         page.get_by_role("button", name="Export new messages").click()  # it appears when the export has ended
         expect(page.locator("#running")).to_contain_text("exported 0 of 0 records", timeout=60_000)

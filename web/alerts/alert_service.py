@@ -85,7 +85,7 @@ class AlertService:
         return None if event.what is None else self._observed.get(event.what, {}).get(event.subject)
 
     def ends_at_s(self, event: AlertEvent) -> float | None:
-        """When an alert that fires ends if its value stays good; None while its value passes the threshold."""
+        """When a firing alert resolves if its value stays within the threshold; None while its value passes the threshold."""
         return self._evaluator.ends_at_s(event.rule, event.subject)
 
     async def events(self, rule: str | None = None) -> list[AlertEvent]:
@@ -128,7 +128,7 @@ class AlertService:
     async def test_channel(self, name: str) -> None:
         """Sends a test message. Raises NotFound, NotDelivered."""
         event = AlertEvent(
-            time.time(), "test", "console", firing=True, value=0.0, text="This is a test message of the console."
+            time.time(), "test", "console", firing=True, value=0.0, text="This is a test message from the console."
         )
         if name == LOG:
             log_event(event)

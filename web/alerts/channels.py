@@ -45,7 +45,7 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
         if not (is_valid and self.url.isascii() and self.url.isprintable()):
             return "expected a URL that begins with http:// or https://"
         if self.token and parts.scheme == "http" and not is_loopback_host(parts.hostname or ""):
-            return "a token requires https, or a URL of this machine"
+            return "a token requires https, or a URL with a loopback host"
         return None
 
     def send(self, events: list[AlertEvent]) -> None:

@@ -61,7 +61,7 @@ class Evaluator:
         return sorted(key for key, state in self._states.items() if state.is_firing)
 
     def ends_at_s(self, rule: str, subject: str) -> float | None:
-        """When an alert that fires ends if its value stays good; None while its value passes the threshold."""
+        """When a firing alert resolves if its value stays within the threshold; None while its value passes the threshold."""
         state = self._states.get((rule, subject))
         return None if state is None or not state.is_firing or state.seen_s <= state.bad_s else state.bad_s + CLEAR_S
 
@@ -102,12 +102,12 @@ class Evaluator:
                 continue
             del self._states[rule, subject]
             if state.is_firing:
-                reason = "the rule was removed or disabled" if rule not in rules else "it has not been seen for an hour"
+                reason = "the rule was removed or disabled" if rule not in rules else "no data for an hour"
                 text = f"{rule}: {subject} resolved, {reason}"
                 yield AlertEvent(now_s, rule, subject, firing=False, value=0.0, text=text, reason=reason)
 
 
 def _event(now_s: float, rule: Rule, subject: str, value: float, *, firing: bool) -> AlertEvent:
-    state = "is" if firing else "resolved:"
-    text = f"{rule.name}: {subject} {state} {rule.what.value}={value:g} threshold={rule.threshold:g}"
+    state = "firing" if firing else "resolved"
+    text = f"{rule.name}: {subject} {state}, {rule.what.value}={value:g} threshold={rule.threshold:g}"
     return AlertEvent(now_s, rule.name, subject, firing, value, text, rule.what, rule.threshold)

@@ -18,8 +18,8 @@ _MOST_LINKED: Final = (
     24  # limit: series of one address, which servers take up to 8 KiB; names have up to 255 characters
 )
 STORE_LATENCY: Final = "Store latency, 99th percentile"
-FIRST_BROKERS: Final = "The first {shown} of {total} brokers are drawn, in the order of their names."
-FURTHEST_GROUPS: Final = "The {shown} of {total} consumer groups with the most waiting messages are drawn."
+FIRST_BROKERS: Final = "Showing the first {shown} of {total} brokers, by name."
+FURTHEST_GROUPS: Final = "Showing the {shown} of {total} consumer groups with the most waiting messages."
 
 RATE, NUMBER, BYTES, DURATION, LATENCY, SHARE = "rate", "number", "bytes", "duration", "latency", "share"
 """Units: how the browser shows values. A share is 0 to 1, a duration is in ms, and so is a latency, which is usually below a second."""

@@ -135,7 +135,7 @@ _ATTENTION_COLUMNS: Final[tuple[Column[AttentionRow], ...]] = (
         "Dead letters",
         Kind.NUMBER,
         link=lambda row: path_of("dead-letters", row.group) if row.dead_letters else None,
-        help="Those that are stored: they are deleted after the retention time.",
+        help="Dead letters that are still stored; they are deleted after the retention time.",
     ),
 )
 _FINDING_COLUMNS: Final[tuple[Column[FindingRow], ...]] = (

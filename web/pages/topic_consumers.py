@@ -53,7 +53,7 @@ _COLUMNS: Final[tuple[Column[ConsumerRow], ...]] = (
         link=lambda row: member_path(row.group, row.client) if row.client else None,
         is_enriched=True,
         help="The member to which the queue is assigned, as members report it.",
-        none="no reader reported",
+        none="no member reported",
     ),
     Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet.", none="unknown"),
     Column(

@@ -391,7 +391,7 @@ class TopicPages:
                 topic=repr(form.topic[:200]),
             )
         if form.topic in await self._reader.names():
-            raise Invalid("the topic {topic} already exists", "Change its settings on its own page.", topic=form.topic)
+            raise Invalid("the topic {topic} already exists", "Change its settings on its page.", topic=form.topic)
         check_topic(form.topic, await self._reader.system_names())
         config = _config(form.topic, form)
         await self._put(config, form.broker)

@@ -55,7 +55,7 @@ class OwnAppliance:
         except (NobodyListens, NoAnswer) as error:
             raise QueryFailed(str(error), "Check that the appliance is running, then reload the page.") from error
         if answer.get("ok") is not True:
-            raise Invalid(str(answer.get("error", "the supervisor refused the request without a reason")))
+            raise Invalid(str(answer.get("error", "the supervisor rejected the request without giving a reason")))
         return answer
 
 

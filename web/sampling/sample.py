@@ -86,7 +86,7 @@ class BrokerSample:
     topic_events: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Totals since the broker's start: by the name of RocketMQ's metric, by topic; empty if the broker does not report totals."""
     half_messages: int | None = None
-    """Prepared messages whose transactions are not resolved; None if unknown."""
+    """Half messages whose transactions are not resolved; None if unknown."""
 
     @property
     def is_master(self) -> bool:

@@ -70,7 +70,7 @@ def test_alert_of_a_deleted_group_ends_after_an_hour() -> None:
     assert evaluator.step(NOW + 3600, [LATE], {}) == []
     (event,) = evaluator.step(NOW + 3601, [LATE], {})
     assert not event.firing
-    assert "not been seen" in event.text
+    assert "no data for an hour" in event.text
 
 
 @pytest.mark.parametrize("rules", [[], [Rule("late", What.LAG_TIME, 300, enabled=False)]])
@@ -269,7 +269,7 @@ def hook() -> Iterator[Hook]:
     hook.close()
 
 
-EVENT = AlertEvent(NOW, "late", "billing", True, 400, "late: billing is lag-time=400 threshold=300")
+EVENT = AlertEvent(NOW, "late", "billing", True, 400, "late: billing firing, lag-time=400 threshold=300")
 
 
 def test_webhook_posts_events(hook: Hook) -> None:

@@ -39,7 +39,7 @@ def test_chart_of_more_lines_than_colours_says_so_and_links_to_the_others() -> N
     )
     text = page.render(t=translator("zh"), all=charts, path="/", visit=visit())
     assert re.findall("data-series=.broker.disk/(b..)", text) == [f"b0{number}" for number in range(1, 7)] * 2
-    assert text.count("按名称顺序绘制 35 个 Broker 中的前 6 个。") == 1
+    assert text.count("按名称显示 35 个 Broker 中的前 6 个。") == 1
     links = [html.unescape(link) for link in re.findall(r'class="item" href="([^"]+)"', text)]
     found = [parse_qs(urlsplit(link).query) for link in links]
     assert [(one["unit"], one["range"]) for one in found] == [(["share"], ["7d"])] * 2

@@ -130,7 +130,7 @@ def test_steep_rise_is_noted() -> None:
     row = disk_row(BROKER, DiskForecast(((0.0, 0.4), (600.0, 1.0)), 240.0, is_steep=True), FRIDAY)
     assert (row.lasts_weekend, row.history) == ("no", 240_000)
     assert row.refuses_at == pytest.approx((FRIDAY + 500) * 1000, abs=1)
-    assert row.note.startswith("Use has risen steeply")
+    assert row.note.startswith("Disk usage has risen steeply")
 
 
 def test_forecast_that_is_impossible_is_unknown_with_its_reason() -> None:

@@ -395,7 +395,7 @@ def test_charts_begin_with_the_lag_that_the_page_shows() -> None:
 
 def test_queue_without_a_reader_is_found() -> None:
     (finding,) = shown(Answers()).data["findings"]
-    assert finding.text.startswith("{count} queues have no reader")
+    assert finding.text.startswith("{count} queues have no consumer")
     assert finding.values == {"count": 1, "queue": 1, "topic": "Orders", "broker": "broker-a"}
 
 
@@ -403,7 +403,7 @@ def test_queues_are_not_reported_without_a_reader_if_a_member_did_not_answer() -
     answers = Answers()
     answers.connection.connection_set.append(Connection("two", "10.0.0.2:4"))
     view = shown(answers)
-    assert not any("have no reader" in one.text for one in view.data["findings"])
+    assert not any("have no consumer" in one.text for one in view.data["findings"])
     (problem,) = view.problems
     assert "two did not answer" in problem
     assert [bool(row.problem) for row in rows(view, "members")] == [False, True]

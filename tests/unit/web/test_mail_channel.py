@@ -14,8 +14,8 @@ from support.smtp_server import SmtpServer
 from web.alerts.channels import Mail, NotDelivered
 from web.alerts.evaluator import AlertEvent
 
-LATE = AlertEvent(1_764_000_000.0, "迟到", "billing", True, 400, "迟到: billing is lag-time=400 threshold=300")
-ENDED = AlertEvent(1_764_000_060.0, "迟到", "orders", False, 0, "迟到: orders is lag-time=0 threshold=300")
+LATE = AlertEvent(1_764_000_000.0, "迟到", "billing", True, 400, "迟到: billing firing, lag-time=400 threshold=300")
+ENDED = AlertEvent(1_764_000_060.0, "迟到", "orders", False, 0, "迟到: orders resolved, lag-time=0 threshold=300")
 LOGIN = {"user": "console", "password": SmtpServer.PASSWORD}
 TWO = ("ops@a.test", "night@b.test")
 

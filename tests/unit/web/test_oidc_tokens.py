@@ -594,7 +594,7 @@ def test_provider_needs_https_except_on_this_machine(url: str, is_allowed: bool)
         ({"console_oidc_issuer": ISSUER + "?a=b"}, "expected an https URL"),
         ({"console_oidc_client_id": ""}, "requires consoleOidcClientId"),
         ({"console_oidc_viewers": " ; "}, "nobody could log in"),
-        ({"console_oidc_scopes": "profile"}, "with openid"),
+        ({"console_oidc_scopes": "profile"}, "including openid"),
         ({"console_oidc_client_secret_file": "secret"}, "an absolute path"),
         ({"console_oidc_role_claim": ""}, "requires consoleOidcRoleClaim"),
     ],

@@ -12,7 +12,7 @@ from support.certificates import Certificates
 from web.alerts.channels import NotDelivered, Webhook
 from web.alerts.evaluator import AlertEvent
 
-EVENT = AlertEvent(1_764_000_000.0, "late", "billing", True, 400, "late: billing is lag-time=400 threshold=300")
+EVENT = AlertEvent(1_764_000_000.0, "late", "billing", True, 400, "late: billing firing, lag-time=400 threshold=300")
 
 
 class Hook(HTTPServer):

@@ -75,7 +75,7 @@ class OidcProvider:
         self._metadata = Kept(self._read_metadata, self._log)
         self._keys = Kept(self._read_keys, self._log)
         self._logged_s = -math.inf
-        self._unlogged = 0
+        self._suppressed = 0
         # Own threads: a slow provider must not hold those that check passwords.
         self._threads = ThreadPoolExecutor(_THREADS, "oidc")
         self._steps = 0
@@ -124,12 +124,12 @@ class OidcProvider:
         """Anybody can cause a failure: those that follow one another are counted."""
         now_s = time.monotonic()
         if now_s - self._logged_s < RETRY_S:
-            self._unlogged += 1
+            self._suppressed += 1
             return
         logger.warning(
-            "login with OpenID Connect failed issuer=%s error=%r unlogged=%d", self.issuer, cause, self._unlogged
+            "login with OpenID Connect failed issuer=%s error=%r suppressed=%d", self.issuer, cause, self._suppressed
         )
-        self._logged_s, self._unlogged = now_s, 0
+        self._logged_s, self._suppressed = now_s, 0
 
     async def _identify(self, attempt: Attempt, code: str, named_issuer: str | None, redirect_uri: str) -> Identity:
         metadata = await self._metadata.get()

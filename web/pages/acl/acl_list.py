@@ -64,7 +64,7 @@ def _account_columns(*, is_editor: bool) -> tuple[Column[AccountRow], ...]:
         Column("default_group", "Default for groups"),
         Column("topics", "Topics", Kind.LIST),
         Column("groups", "Groups", Kind.LIST),
-        Column("white_address", "White address", help="Requests from these addresses are not checked."),
+        Column("white_address", "Whitelisted address", help="Requests from these addresses are not checked."),
         Column("brokers", "Brokers", Kind.LIST),
         Column(
             "differs",
@@ -83,7 +83,10 @@ _BROKER_COLUMNS: Final[tuple[Column[AclBrokerRow], ...]] = (
     Column("version", "Version", Kind.NUMBER, help="How often the accounts were changed by requests."),
     Column("changed", "Last change", Kind.TIME),
     Column(
-        "white_addresses", "Global white addresses", Kind.LIST, help="Requests from these addresses are not checked."
+        "white_addresses",
+        "Global whitelisted addresses",
+        Kind.LIST,
+        help="Requests from these addresses are not checked.",
     ),
     Column("files", "Files", Kind.LIST),
     Column("problem", "Problem", is_shown_if_any=True),
@@ -139,7 +142,7 @@ class AclList:
         for address in targets.values():
             await self._reads.cluster.admin.update_global_white_addresses(addresses or CLEARED, broker=address)
         return Outcome(
-            "The global white addresses were replaced. Brokers: {count}.",
+            "The global whitelisted addresses were replaced. Brokers: {count}.",
             {"count": len(targets)},
             "/acl",
             before=before,

@@ -23,7 +23,7 @@ class AclPages:
         """What it serves."""
         account = "/acl/accounts/<account:str>"
         return [
-            Query("/acl", self._list.show, "List the accounts and white addresses.", menu=_MENU, shortcut="k"),
+            Query("/acl", self._list.show, "List the accounts and whitelisted addresses.", menu=_MENU, shortcut="k"),
             Query(
                 "/acl/check",
                 self._check.show,

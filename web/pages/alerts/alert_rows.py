@@ -28,7 +28,7 @@ class FiringRow(msgspec.Struct, frozen=True):
     """What the rule watches; empty: unknown."""
     threshold: float | None
     ends: int | None
-    """When it ends if the value stays good; None: the value passes the threshold, or is unknown."""
+    """When it resolves if the value stays within the threshold; None: the value passes the threshold, or is unknown."""
     text: str
     """As in the log."""
 
@@ -128,10 +128,10 @@ FIRING_COLUMNS: Final[tuple[Column[FiringRow], ...]] = (
     Column("threshold", "Threshold", Kind.RATE, says=lambda row: measure(row.what, row.threshold)),
     Column(
         "ends",
-        "Ends if the value stays good",
+        "Resolves at",
         Kind.TIME,
-        help="An alert ends when its value has been good for a minute. New dead letters and restarts are counted until 10 and 15 minutes have passed.",
-        none="value is not good",
+        help="An alert resolves when its value has been within the threshold for one minute. New dead letters are counted for 10 minutes, restarts for 15.",
+        none="still outside the threshold",
         is_shown_if_any=True,
     ),
 )

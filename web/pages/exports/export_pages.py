@@ -228,7 +228,7 @@ class ExportPages:
             BrokerProgress,
             target.progress if target else (),
             _PROGRESS_COLUMNS,
-            empty="Nothing is exported yet.",
+            empty="Nothing has been exported yet.",
         )
         problems = [target.problem] if target and target.problem else []
         return View("Exports", "exports/show.html", data, [progress, _run_table(runs)], name, problems)
@@ -246,7 +246,7 @@ class ExportPages:
         if len(topics) > _MOST_TOPICS:
             raise Invalid(
                 "too many topics: {count}",
-                "Name at most {most}, or none for all topics.",
+                "Enter at most {most} topics, or leave the field empty to export all.",
                 count=len(topics),
                 most=_MOST_TOPICS,
             )
@@ -276,7 +276,7 @@ class ExportPages:
             raise NotFound("the export does not exist", "Reload the page.")
         await self._own.request({"command": "stop-export", "id": run.id})
         return Outcome(
-            "The export is being stopped. What it has committed stays; the next export continues there.",
+            "The export is being stopped. Committed data is kept; the next export continues from there.",
             {},
             path_of("exports", target),
             before={"state": run.state, "done_bytes": run.done_bytes, "total_bytes": run.total_bytes},
@@ -347,7 +347,7 @@ def _target_table(targets: Sequence[Target]) -> Table[TargetRow]:
         _TARGET_COLUMNS,
         search=("target", "topics"),
         sort="target",
-        empty="Nothing was exported yet.",
+        empty="Nothing has been exported yet.",
     )
 
 
@@ -371,5 +371,5 @@ def _run_table(runs: Sequence[Run]) -> Table[RunRow]:
         rows,
         _RUN_COLUMNS,
         sort="-started",
-        empty="No export was started here since the appliance started.",
+        empty="No export has been started here since the appliance started.",
     )

@@ -115,7 +115,7 @@ class GroupPage:
             if problems:
                 # It may be known to a broker that could not be read.
                 raise NotFound(
-                    "no broker that could be read has the group {group}",
+                    "none of the reachable brokers has the group {group}",
                     "{problems}",
                     group=group,
                     problems="; ".join(problems),
@@ -342,7 +342,7 @@ def find(
     if reports and is_complete and is_divided and unread:
         found.append(
             Finding(
-                "{count} queues have no reader, such as queue {queue} of {topic} at {broker}. "
+                "{count} queues have no consumer, such as queue {queue} of {topic} at {broker}. "
                 "If this lasts longer than 20 s, check that the members subscribe to the topic and can reach all its brokers.",
                 {"count": len(unread), "queue": unread[0].queue, "topic": unread[0].topic, "broker": unread[0].broker},
             )
@@ -499,7 +499,7 @@ def _queue_columns(group: str) -> tuple[Column[QueueRow], ...]:
             "Read by",
             link=lambda row: member_path(group, row.client) if row.client else None,
             help="The member to which the queue is assigned, as members report it.",
-            none="no reader reported",
+            none="no member reported",
         ),
         Column("consumer_offset", "Consumer offset", Kind.NUMBER, help="The offset at which the group continues."),
         Column("broker_offset", "Broker offset", Kind.NUMBER, help="The offset of the next message that is stored."),
@@ -544,7 +544,7 @@ _SETTINGS_COLUMNS: Final[tuple[Column[SettingsRow], ...]] = (
     Column("broker", "Broker"),
     Column("is_enabled", "Enabled", Kind.YES_NO, help="Whether the group may consume."),
     Column("may_broadcast", "Broadcasting allowed", Kind.YES_NO),
-    Column("starts_at_first", "Starting from the first message allowed", Kind.YES_NO),
+    Column("starts_at_first", "Consume from first message allowed", Kind.YES_NO),
     Column("retries", "Retries", Kind.NUMBER, help="How often a message is retried before it becomes a dead letter."),
     Column("retry_queues", "Retry queues", Kind.NUMBER),
     Column("broker_id", "Broker id", Kind.NUMBER, help="The broker that members read from; 0 is the master."),

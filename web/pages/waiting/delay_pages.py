@@ -34,8 +34,8 @@ _LEVEL_COLUMNS: Final[tuple[Column[LevelRow], ...]] = (
     Column("level", "Delay level", Kind.NUMBER, link=lambda row: path_of("delays", row.broker, str(row.level))),
     Column("delay", "Delay", Kind.DURATION),
     Column("waiting", "Waiting messages", Kind.NUMBER),
-    Column("next_due", "Next one due", Kind.TIME, is_enriched=True, says=_of_nothing),
-    Column("last_due", "Last one due", Kind.TIME, is_enriched=True, says=_of_nothing),
+    Column("next_due", "Next due at", Kind.TIME, is_enriched=True, says=_of_nothing),
+    Column("last_due", "Last due at", Kind.TIME, is_enriched=True, says=_of_nothing),
     Column("delivered", "Delivered", Kind.NUMBER, help="All messages of this level that the broker has delivered."),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
