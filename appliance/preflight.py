@@ -83,7 +83,7 @@ def check_space(commit_log: Path, file_size_bytes: int) -> list[str]:
     if free_bytes < file_size_bytes:
         raise PreflightFailed(
             f"not enough space: {commit_log} has {free_bytes:,} bytes free, and a CommitLog file needs {file_size_bytes:,}; "
-            f"free some space, or reduce mappedFileSizeCommitLog before the store is first used"
+            f"free some space, or set a smaller mappedFileSizeCommitLog (possible only while the store is empty)"
         )
     if free_bytes < 3 * file_size_bytes:
         return [f"{commit_log} has space for only {free_bytes // file_size_bytes} CommitLog files"]

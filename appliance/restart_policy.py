@@ -33,7 +33,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Do not restart it; end the appliance."""
+    """Do not restart it: its broker, or the whole appliance, has failed."""
 
     consecutive_early_exits: int
 

@@ -107,7 +107,7 @@ def _broker(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
         yield _LOOPBACK
         return
     if config.acl_enable:
-        yield SecurityFinding("requests need a signature of an account in the ACL files (aclEnable=true)")
+        yield SecurityFinding("requests must be signed by an account in the ACL files (aclEnable=true)")
     else:
         yield SecurityFinding(
             "anyone who can reach the port may send, pull and read all messages (aclEnable=false)",
@@ -192,11 +192,11 @@ def _console(console: ConsoleConfig) -> Iterator[SecurityFinding]:
         yield SecurityFinding("only processes on this host can connect; pages and changes need a login")
         return
     yield SecurityFinding(
-        "anyone who can reach the port may log in, ask for health and read the name servers' addresses"
+        "anyone who can reach the port can open the login page, query the health endpoints and read the name servers' addresses"
     )
     if console.console_trusted_proxies:
         yield SecurityFinding(
-            f"whoever connects past the proxies ({console.console_trusted_proxies}) uses plain HTTP",
+            f"clients that bypass the proxies ({console.console_trusted_proxies}) use plain HTTP",
             "allow only the proxies to connect (firewall)",
         )
     else:
@@ -214,7 +214,7 @@ def _acl_files(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
     try:
         files, rules = folder.files(), folder.load().rules
     except (BadAclFile, OSError) as error:
-        yield SecurityFinding(f"cannot be read: {error}", "fix the file; the broker does not start with it")
+        yield SecurityFinding(f"cannot be read: {error}", "fix the file; the broker cannot start until it is readable")
         return
     for file in files:
         yield from _permissions(file, 0o077, "secret keys")
@@ -243,7 +243,9 @@ def _certificates(tls: TlsSettings) -> Iterator[SecurityFinding]:
     now = datetime.now(UTC)
     for expiry in expiries(tls.certificates, tls.authorities):
         advice = (
-            "replace the file with a new certificate, such as one of headrace tls init" if expiry.is_due(now) else ""
+            "replace the file with a new certificate, for example one created by headrace tls init"
+            if expiry.is_due(now)
+            else ""
         )
         yield SecurityFinding(expiry.describe(now), advice)
 

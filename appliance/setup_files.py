@@ -111,8 +111,13 @@ def write_configuration(answers: Answers, folder: Path) -> Written:
             accounts = acl.plain_file
             files += _set_up_service(answers, secret, [*files, accounts] if accounts.exists() else files)
     except OSError as error:
-        raise ApplianceError(f"cannot write {error.filename}: {error.strerror}; run as root?") from error
+        raise ApplianceError(f"cannot write {error.filename}: {error.strerror}{_as_root(error)}") from error
     return Written(tuple(files), secret)
+
+
+def _as_root(error: OSError) -> str:
+    """What to do about the error, if only the user lacks permission."""
+    return "; run the command as root" if isinstance(error, PermissionError) else ""
 
 
 def with_toml_values(text: str, values: Mapping[str, str]) -> str:
@@ -146,7 +151,7 @@ def _log_file_size(memory_mb: int, configuration: Configuration) -> int | None:
         try:
             found |= {path.stat().st_size for path in broker.store_paths.commit_log.glob("[0-9]" * 20)}
         except OSError as error:
-            raise ApplianceError(f"cannot read {error.filename}: {error.strerror}; run as root?") from error
+            raise ApplianceError(f"cannot read {error.filename}: {error.strerror}{_as_root(error)}") from error
     if not found:
         # Two files are reserved ahead, and what is written to them stays in memory until it is synced.
         wanted = min(size, _SMALL_LOG_FILE) if memory_mb < _SMALL_MACHINE_MB else size

@@ -98,7 +98,7 @@ class BrokerConfig(ServerOptions):
     )
     filter_support_retry: bool = option(False, help="Whether filters also apply to retried messages.", changeable=True)
     expect_consumer_num_use_filter: int = option(
-        32, help="Number of consumer groups with SQL92 filters for which bitmaps are designed."
+        32, help="Expected number of consumer groups with SQL92 filters; determines the size of the bitmaps."
     )
     max_error_rate_of_bloom_filter: int = option(20, help="Error rate of the bitmaps of SQL92 filters (per cent).")
     filter_data_clean_time_span: int = option(
@@ -109,10 +109,8 @@ class BrokerConfig(ServerOptions):
     )
 
     # -- transactions
-    transaction_time_out: int = option(
-        6000, help="Age at which a prepared message is first checked (ms).", changeable=True
-    )
-    transaction_check_max: int = option(15, help="Maximum number of checks of a prepared message.", changeable=True)
+    transaction_time_out: int = option(6000, help="Age at which a half message is first checked (ms).", changeable=True)
+    transaction_check_max: int = option(15, help="Maximum number of checks of a half message.", changeable=True)
     transaction_check_interval: int = option(60_000, help="Interval between rounds of checks (ms).", changeable=True)
 
     # -- messages at any time (RocketMQ 5)
@@ -167,7 +165,7 @@ class BrokerConfig(ServerOptions):
     )
     max_filters: int = option(
         10_000,
-        help="Maximum number of SQL92 expressions kept for consumer groups. Pulls that use further ones are answered with FILTER_DATA_NOT_EXIST.",
+        help="Maximum number of SQL92 expressions kept for consumer groups. Beyond it, the expression of the group that has had no consumers for the longest time is dropped; if all groups have consumers, pulls with a new expression are answered with FILTER_DATA_NOT_EXIST.",
     )
     acl_enable: bool = option(False, help="Whether requests have to be signed by an account in the ACL files.")
     rocketmq_home: str = option(

@@ -36,7 +36,7 @@ RocketMQ 5's lite pull consumers send LITE_PULL_MESSAGE; it is handled like PULL
 RocketMQ 5's tools and of the dashboard's pages about topics, which a 4.9 broker does not answer. GET_BROKER_CLUSTER_ACL_CONFIG shows secret
 keys; RocketMQ 4.9.8 refuses it, older releases answer it to everybody, and this broker answers it to admin accounts.
 
-The last column tells who may make a request without an account: `client` and `read` everyone who reaches the port, `admin` administrators
+The last column shows who may make a request without an account: `client` and `read` everyone who can reach the port, `admin` administrators
 only, unless the peer is on the same host ([security](../operations/security.md)).
 
 | code | request | module | access |

@@ -60,7 +60,7 @@ class StoreConfig:
     )
     enable_lmq: bool = option(False, help="Whether to support light message queues: topics that begin with %LMQ%.")
     enable_multi_dispatch: bool = option(
-        False, help="Whether to dispatch a message also to the further queues that it names."
+        False, help="Whether to also dispatch a message to the additional queues that it names."
     )
 
     # -- reading
@@ -93,7 +93,7 @@ class StoreConfig:
     flush_interval_commit_log: int = option(500, help="ASYNC_FLUSH: interval between checks, in ms.", changeable=True)
     flush_commit_log_timed: bool = option(
         True,
-        help="ASYNC_FLUSH: check only at this interval (true), or also when messages arrive (false).",
+        help="ASYNC_FLUSH: check only every flushIntervalCommitLog ms (true), or also when messages arrive (false).",
         changeable=True,
     )
     flush_commit_log_least_pages: int = option(

@@ -68,7 +68,7 @@ class AckGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether no response waits: asynchronous flush and replication."""
+        """Whether responses are sent at once: flush and replication are both asynchronous."""
         return not self._sync_flush and not self._sync_slave
 
     @property

@@ -59,7 +59,7 @@ class LongPolling:
     def hold(self, pull: PullRequest, selector: Selector) -> float:
         """Holds a pull without messages; returns the maximum time in seconds. Raises LimitReached.
 
-        The client asks for the time (ours in `headrace.client.consuming.puller`).
+        The client chooses the time (ours in `headrace.client.consuming.puller`). As in RocketMQ, it has no upper bound.
         """
         self._check_limits(pull)
         config = self._config

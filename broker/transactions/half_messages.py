@@ -1,4 +1,4 @@
-"""Converts prepared messages to half messages and back, and creates op messages (store spec 11.2 to 11.4).
+"""Converts transactional messages to half messages and back, and creates op messages (store spec 11.2 to 11.4).
 
 A half message waits in RMQ_SYS_TRANS_HALF_TOPIC, as an ordinary message for the store. An op message names the queue
 offset of a resolved half message. Neither is ever changed: a message to be checked again is stored again.
@@ -22,7 +22,7 @@ REMOVED: Final = "d"
 
 
 def is_prepared(found: dict[str, str], reconsume_times: int) -> bool:
-    """Whether these are the properties of a prepared message.
+    """Whether these are the properties of a transactional message.
 
     # compat: consumers before 4.6.1 send messages that they could not handle to the retry topic with all their properties;
     those were committed long ago.

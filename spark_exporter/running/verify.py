@@ -88,7 +88,7 @@ def verify(
         if byte_range is None:
             unread += 1
             if in_table[place].rows != each.rows:
-                said = f"{in_table[place].rows} rows in the table, {each.rows} were exported; they are no longer in the log"
+                said = f"{in_table[place].rows} rows in the table, but {each.rows} were exported; the range is no longer in the log"
                 differences.append(Difference(each, said))
             continue
         in_log = _Sum()
@@ -116,7 +116,7 @@ def verify(
         len({commit.broker_name for commit in target.ledger.commits() if commit.kind == "export"}) == 1
         and quarantined != damaged
     ):
-        differences.append(Difference(ranges[-1], f"{quarantined} rows in quarantine, {damaged} were written there"))
+        differences.append(Difference(ranges[-1], f"{quarantined} rows in quarantine, but {damaged} were written"))
     strays = tuple(target.sink.strays(target.ledger))
     return Verified(len(ranges), rows, tuple(differences), unread, strays)
 

@@ -32,11 +32,11 @@ def test_status_reports_segments_held_by_exports(tmp_path: Path) -> None:
             hold.take(source.plan(0, source.find_end()).ranges)
             assert hold.problem is None
             assert appliance.status()["held"] == {"runs": 1, "segments": 1, "kept_bytes": 0}
-            assert "held by exports: 1 segment, none already deleted by the broker" in said(appliance)
+            assert "held by exports: 1 segment; bytes already deleted by the broker: none" in said(appliance)
             # Another segment, as if the broker had deleted it since.
             os.link(source.segments[0].path, appliance.store / "hold" / "run" / f"{1 << 40:020}")
             assert appliance.status()["held"] == {"runs": 1, "segments": 2, "kept_bytes": SEGMENT}
-            assert "held by exports: 2 segments, 262,144 bytes already deleted by the broker" in said(appliance)
+            assert "held by exports: 2 segments; bytes already deleted by the broker: 262,144" in said(appliance)
         assert appliance.status()["held"] is None
         assert "held" not in said(appliance).replace("held_pulls", "")
 

@@ -196,5 +196,5 @@ def _limits(role: str, counters: dict[str, dict[str, int]]) -> list[str]:
 def _held(held: dict[str, int] | None) -> list[str]:
     if held is None:
         return []
-    kept = f"{held['kept_bytes']:,} bytes" if held["kept_bytes"] else "none"
-    return [f"held by exports: {counted(held['segments'], 'segment')}, {kept} already deleted by the broker"]
+    deleted = f"{held['kept_bytes']:,}" if held["kept_bytes"] else "none"
+    return [f"held by exports: {counted(held['segments'], 'segment')}; bytes already deleted by the broker: {deleted}"]

@@ -15,7 +15,7 @@ _ACTIONS = {"pub": Permission.PUB, "sub": Permission.SUB, "admin": None}
 
 @click.command("check", short_help="Show whether an account may do something, and why.")
 @click.argument("account")
-@click.argument("action", type=click.Choice(list(_ACTIONS), case_sensitive=False))
+@click.argument("action", metavar="ACTION", type=click.Choice(list(_ACTIONS), case_sensitive=False))
 @click.argument("resource", default="")
 @click.option("--from", "host", metavar="ADDRESS", help="Also check the whitelists, for a client at ADDRESS.")
 @files_options
