@@ -1,4 +1,4 @@
-"""Chromium without a window."""
+"""Headless Chromium."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The console in a real browser: Chromium, without a window."""
+"""The console in a real browser: headless Chromium."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Filter functions in Python: what they select, and that whatever they do harms nobody and is told by name."""
+"""Filter functions in Python: what they select; failures affect no other client, and errors name the function."""
 
 import asyncio
 import os
