@@ -110,7 +110,7 @@ def list_starts(directory: Path | str, file_size: int, size_option: str) -> list
         if start != before + file_size:
             raise UnexpectedFile(
                 f"{directory}/{file_name(start)} does not follow {file_name(before)}: a file is missing; restore "
-                f"{file_name(before + file_size)}, or move the files before the gap away (nothing was changed)"
+                f"{file_name(before + file_size)}, or move away the files before the gap (nothing was changed)"
             )
     return starts
 

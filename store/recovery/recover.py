@@ -314,7 +314,10 @@ class _Recovery:
                 left.append(self._kept(queue, kept))
             if queue.cut(kept):
                 logger.debug(
-                    "queue truncated directory=%s next_offset=%d safe=%d", queue.directory, kept, before.next_offset
+                    "queue truncated directory=%s next_offset=%d surveyed_next_offset=%d",
+                    queue.directory,
+                    kept,
+                    before.next_offset,
                 )
             queue.close()
         return left
