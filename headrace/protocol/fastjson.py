@@ -141,6 +141,13 @@ def _number(value: float) -> str:
 
 def _scalar(value: Any) -> str | None:
     """The text of a scalar; None for maps and lists."""
+    kind = type(value)  # of nearly all values exactly one of these: an answer may have a million
+    if kind is int:
+        return str(value)
+    if kind is str:
+        return quote(value)
+    if kind is dict:
+        return None
     if isinstance(value, Enum):
         return quote(value.name)
     if isinstance(value, str):
@@ -156,8 +163,12 @@ def _scalar(value: Any) -> str | None:
     return None
 
 
-def _key(key: Any) -> str:
-    if isinstance(key, ObjectKey):
+def key_text(key: Any) -> str:
+    """The text of a key."""
+    kind = type(key)
+    if kind is str:
+        return quote(key)
+    if kind is ObjectKey:
         return str(key)
     if isinstance(key, str):
         return quote(key)
@@ -174,7 +185,7 @@ def _write(value: Any, write: Any) -> None:
         separator = "{"
         for key, item in value.items():
             if item is not None:
-                write(f"{separator}{_key(key)}:")
+                write(f"{separator}{key_text(key)}:")
                 _write(item, write)
                 separator = ","
         write("{}" if separator == "{" else "}")
@@ -239,7 +250,7 @@ def _write_pretty(value: Any, write: Any, newline: str) -> None:
             if item is not None:
                 # compat: fastjson breaks the line only before keys that are strings.
                 bare = isinstance(key, ObjectKey) or not isinstance(key, str)
-                write(f"{separator}{'' if bare else inner}{_key(key)}:")
+                write(f"{separator}{'' if bare else inner}{key_text(key)}:")
                 _write_pretty(item, write, inner)
                 separator = ","
         write("{}" if separator == "{" else f"{newline}}}")

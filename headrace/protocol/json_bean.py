@@ -12,7 +12,7 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.camel_case import camel_case
@@ -49,6 +49,8 @@ class _Member(NamedTuple):
     key: str
     read: Callable[[Any], Any]
     is_mandatory: bool
+    key_text: str
+    """The key in quotes, and a colon."""
 
 
 class JsonBody:
@@ -61,7 +63,7 @@ class JsonBody:
 
     def encode(self) -> bytes:
         """The body's bytes, compact."""
-        return fastjson.dumps(to_value(self)).encode()
+        return _text(self).encode()
 
     def encode_pretty(self) -> str:
         """Returns the text as RocketMQ writes it to a configuration file."""
@@ -75,7 +77,7 @@ class JsonBody:
 
 def encode_bean(bean: Any) -> bytes:
     """Encodes a dataclass, such as a DataVersion or a SubscriptionGroupConfig, as compact JSON."""
-    return fastjson.dumps(to_value(bean)).encode()
+    return _text(bean).encode()
 
 
 def decode_bean(kind: type[T], data: bytes | str, *, untrusted: bool = False) -> T:
@@ -83,9 +85,34 @@ def decode_bean(kind: type[T], data: bytes | str, *, untrusted: bool = False) ->
     return from_value(kind, fastjson.loads(data, untrusted=untrusted))
 
 
+_PLAIN: Final = frozenset({int, str, float, bool, type(None)})
+
+
+def _text(item: Any) -> str:
+    """The text that `fastjson.dumps` makes of the item's value, in a third of the time: without the value."""
+    kind = type(item)
+    if kind is int:
+        return str(item)
+    if kind is str:
+        return fastjson.quote(item)
+    if kind is dict:
+        pairs = [f"{fastjson.key_text(_to_key(key))}:{_text(one)}" for key, one in item.items() if one is not None]
+        return f"{{{','.join(pairs)}}}"
+    if kind is list:
+        return f"[{','.join(map(_text, item))}]"
+    if dataclasses.is_dataclass(kind):
+        pairs = []
+        for member in _members_of(kind):
+            one = getattr(item, member.attribute)
+            if one is not None:
+                pairs.append(f"{member.key_text}{_text(one)}")
+        return f"{{{','.join(pairs)}}}"
+    return fastjson.dumps(to_value(item))
+
+
 def to_value(item: Any) -> Any:
     """Converts an object for `fastjson.dumps`."""
-    if isinstance(item, (str, int, float)) or item is None:  # including enums
+    if type(item) in _PLAIN or isinstance(item, (str, int, float)):  # including enums
         return item
     if dataclasses.is_dataclass(item):
         return {member.key: to_value(getattr(item, member.attribute)) for member in _members_of(type(item))}
@@ -108,7 +135,7 @@ def from_value(kind: type[T], value: Any) -> T:
     if not isinstance(value, dict):
         raise RemoteProtocolError(f"{kind.__name__}: expected an object, not {_shown(value)}")
     found: dict[str, Any] = {}
-    for attribute, key, read, _ in _members_of(kind):
+    for attribute, key, read, *_ in _members_of(kind):
         given = value.get(key)
         if given is None:
             continue
@@ -141,9 +168,10 @@ def _work_out(kind: type) -> tuple[_Member, ...]:
     members = [
         _Member(
             field.name,
-            names.get(field.name, camel_case(field.name)),
+            key := names.get(field.name, camel_case(field.name)),
             _reader(hints[field.name]),
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
+            f"{fastjson.quote(key)}:",
         )
         for field in dataclasses.fields(kind)
     ]
@@ -172,11 +200,17 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
     return lambda value: from_value(hint, value)
 
 
+_LEAST: Final = -(1 << 63)
+_MOST: Final = (1 << 63) - 1
+
+
 def _read_text(value: Any) -> str:
     return value if isinstance(value, str) else fastjson.dumps(value)
 
 
 def _read_whole(value: Any) -> int:
+    if type(value) is int and _LEAST <= value <= _MOST:
+        return value
     if isinstance(value, str):
         text = value.strip()
         if not text or text == "null":
@@ -187,7 +221,7 @@ def _read_whole(value: Any) -> int:
     if not isinstance(value, (int, float)):
         raise _Misfit(f"expected a whole number, not {_shown(value)}")
     number = int(value)
-    if not -(1 << 63) <= number < 1 << 63:
+    if not _LEAST <= number <= _MOST:
         raise _Misfit(f"expected a 64-bit integer, not {_shown(value)}")
     return number
 
@@ -251,4 +285,10 @@ def _key_reader(hint: Any) -> Callable[[Any], Any]:
 def _read_queue_key(key: Any) -> MessageQueue:
     if not isinstance(key, str):
         raise _Misfit(f"expected an object, not {_shown(key)}")
-    return from_value(MessageQueue, fastjson.loads(key))
+    given = fastjson.loads(key)
+    # What brokers write, in a fraction of the time: an answer may have a hundred thousand.
+    if type(given) is dict and len(given) == 3:
+        topic, broker, number = given.get("topic"), given.get("brokerName"), given.get("queueId")
+        if type(topic) is str and type(broker) is str and type(number) is int and _LEAST <= number <= _MOST:
+            return MessageQueue(topic, broker, number)
+    return from_value(MessageQueue, given)

@@ -45,6 +45,11 @@ class ConsumeQueueReader:
         self._max_open = max_open or min(_MAPPINGS_MAX, max(64, (os.sysconf("SC_OPEN_MAX") - _FILES_LEFT) // 4))
         self._mapped: OrderedDict[Place, _Mapping] = OrderedDict()
 
+    @property
+    def changes(self) -> int:
+        """Another number after a queue was added or removed."""
+        return self._table.changes
+
     def bounds(self, topic: bytes | str, queue_id: int) -> tuple[int, int]:
         """(min, max) queue offset: the first that can be read, and the one after the last. (0, 0) for an unknown queue."""
         row = self._table.find(_as_bytes(topic), queue_id)

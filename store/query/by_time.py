@@ -16,6 +16,7 @@ from store.commit_log.reader import CommitLogReader
 from store.consume_queue.reader import ConsumeQueueReader
 
 _NONE = -1
+_KEPT = 8192  # limit: 2 MB of store times; consoles ask for the same again and again
 _NEIGHBOURS = 4096  # limit: entries read instead of a damaged one on each side, a few milliseconds
 
 
@@ -25,6 +26,9 @@ class TimeQuery:
     def __init__(self, queues: ConsumeQueueReader, log: CommitLogReader) -> None:
         self._queues = queues
         self._log = log
+        self._known: dict[tuple[str, int, int], tuple[int, int]] = {}
+        """By topic, queue and queue offset: physical offset and store time, while no queue is added or removed."""
+        self._changes = -1
 
     def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """The queue offset of the message stored nearest to this time; 0 for a queue without messages."""
@@ -50,8 +54,21 @@ class TimeQuery:
 
     def timestamp_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """When the message at this queue offset was stored, ms; -1 if it does not exist or is deleted."""
+        changes = self._queues.changes
+        if changes != self._changes or len(self._known) >= _KEPT:
+            self._known.clear()
+            self._changes = changes
+        place = topic, queue_id, queue_offset
+        known = self._known.get(place)
+        if known is not None and self._log.is_kept(known[0]):
+            return known[1]
         entry = self._queues.peek(topic, queue_id, queue_offset)
-        return _NONE if entry is None else self._log.store_timestamp_at(entry[0], entry[1])
+        if entry is None:
+            return _NONE
+        timestamp = self._log.store_timestamp_at(entry[0], entry[1])
+        if timestamp >= 0:
+            self._known[place] = entry[0], timestamp
+        return timestamp
 
     def earliest_timestamp(self, topic: str, queue_id: int) -> int:
         """When the first message in the queue was stored, ms; -1 without one."""

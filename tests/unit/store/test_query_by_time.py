@@ -69,6 +69,25 @@ def test_queue_without_messages_has_offset_0(asked: Asked) -> None:
     assert asked.query.earliest_timestamp("Missing", 0) == -1
 
 
+def test_store_time_is_read_once_while_the_message_is_stored(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked.store_at(0, 10, 20)
+    assert [asked.query.timestamp_at("Topic", 0, offset) for offset in range(4)] == [T, T + 10, T + 20, -1]
+    with monkeypatch.context() as patched:
+        patched.setattr(asked.queues, "peek", None)
+        assert asked.query.timestamp_at("Topic", 0, 1) == T + 10
+    asked.store.min_offset(asked.places[2])
+    assert [asked.query.timestamp_at("Topic", 0, offset) for offset in range(3)] == [-1, -1, T + 20]
+
+
+def test_store_time_is_read_again_when_a_queue_was_added(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that is deleted and created again has other messages at its offsets."""
+    asked.store_at(0)
+    asked.query.timestamp_at("Topic", 0, 0)
+    monkeypatch.setattr(ConsumeQueueReader, "changes", property(lambda _: 1 << 40))
+    monkeypatch.setattr(asked.queues, "peek", lambda *_: None)
+    assert asked.query.timestamp_at("Topic", 0, 0) == -1
+
+
 def test_deleted_messages_count_as_too_early(asked: Asked) -> None:
     asked.store_at(*[10 * number for number in range(230)])
     asked.store.min_offset(asked.places[120])
