@@ -16,6 +16,7 @@ from support.console_world import World, declared_routes
 from support.hostile_world import BASE, HOSTILE, HOSTILE_KEY, LETTERS, hostile_world
 from support.servers import wait_until
 from web.routes import Query, Raw, Route
+from web.translations import catalogue
 
 pytestmark = pytest.mark.slow
 SHOWN = {
@@ -27,6 +28,11 @@ SHOWN = {
 }  # fmt: skip
 """Pages with texts that others choose."""
 ALL_ROWS = 250
+UNIT = re.compile(r"\d (ms|s|min|h|d)\b(?! \(local\))")
+"""A duration in English, but for the output of exports."""
+CODE = frozenset({"code", "kbd", "pre"})
+NAMES = {"admin", "log"}
+"""Texts of the console that are also names of others."""
 
 
 class Reader(HTMLParser):
@@ -38,15 +44,19 @@ class Reader(HTMLParser):
         self.attributes: list[tuple[str, str, str]] = []
         """Tag, name, value."""
         self.texts = ""
+        self.pieces: list[str] = []
+        """The texts between tags, without those of code and keys."""
         self.rows: dict[str, int] = {}
         self._table = ""
         self._is_body = False
+        self._code = 0
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self.tags[tag] += 1
+        self._code += tag in CODE
         self.attributes += [(tag, name, value) for name, value in given.items()]
         if tag == "section" and given.get("class") == "table":
             self._table = given["id"].removeprefix("table-")
@@ -59,10 +69,13 @@ class Reader(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self._table = "" if tag == "section" else self._table
+        self._code -= tag in CODE
         self._is_body = self._is_body and tag != "tbody"
 
     def handle_data(self, data: str) -> None:
         self.texts += data
+        if not self._code:
+            self.pieces.append(" ".join(data.split()))
 
     def of(self, *names: str) -> set[str]:
         """The values of attributes."""
@@ -110,6 +123,18 @@ def test_texts_of_others_are_shown_as_texts(pages: dict[str, Reader]) -> None:
         assert page.tags["script"] == sum(tag == "script" and name == "src" for tag, name, _ in page.attributes), route
     shown = {route for route, page in pages.items() if HOSTILE in page.texts or HOSTILE_KEY in page.texts}
     assert shown >= SHOWN, SHOWN - shown
+
+
+def test_pages_in_chinese_have_no_english_units_and_words(world: World) -> None:
+    browser = Browser(world.port, BASE)
+    browser.cookies = {**world.admin.cookies, "language": "zh"}
+    english = {text for text, chinese in catalogue("zh").items() if text != chinese} - NAMES
+    left = {}
+    for route, path in world.pages.items():
+        page = Reader(answered(browser, path).text)
+        shown = {*page.pieces, *page.of("title", "aria-label", "placeholder", "data-label")}
+        left[route] = {text for text in shown if text in english or UNIT.search(text)}
+    assert {route: texts for route, texts in left.items() if texts} == {}
 
 
 def test_every_address_is_below_the_path_of_the_console_and_is_served(

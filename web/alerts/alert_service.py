@@ -100,7 +100,7 @@ class AlertService:
         """Replaces all rules. Raises Invalid."""
         problem = problem_of(tuple(rules), frozenset({LOG, *(channel.name for channel in self._channels)}))
         if problem is not None:
-            raise Invalid(problem)
+            raise problem
         self._book.store_rules(rules)
         self._rules = tuple(rules)
 
@@ -114,7 +114,7 @@ class AlertService:
         for channel in channels:
             problem = channel.problem()
             if problem is not None:
-                raise Invalid("channel {name}: {problem}", name=repr(channel.name), problem=problem)
+                raise problem
         used = {name for rule in self._rules for name in rule.channels} - {LOG}
         if used - set(names):
             raise Invalid(

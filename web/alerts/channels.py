@@ -13,6 +13,7 @@ import msgspec
 from web.alerts.evaluator import AlertEvent
 from web.config import is_loopback_host
 from web.deadline import deadline
+from web.errors import Invalid
 
 TIMEOUT_S: Final = 10.0
 """To connect, and for each read."""
@@ -35,7 +36,7 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
     url: str
     token: str = ""
 
-    def problem(self) -> str | None:
+    def problem(self) -> Invalid | None:
         """Why it cannot be used; None if it can."""
         try:
             parts = urlsplit(self.url)
@@ -43,9 +44,11 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
         except ValueError:
             is_valid = False
         if not (is_valid and self.url.isascii() and self.url.isprintable()):
-            return "expected a URL that begins with http:// or https://"
+            return Invalid("channel {name}: expected a URL that begins with http:// or https://", name=repr(self.name))
         if self.token and parts.scheme == "http" and not is_loopback_host(parts.hostname or ""):
-            return "a token requires https, or a URL with a loopback host"
+            return Invalid(
+                "channel {name}: a token requires https, or a URL with a loopback host", name=repr(self.name)
+            )
         return None
 
     def send(self, events: list[AlertEvent]) -> None:
@@ -84,15 +87,19 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
     user: str = ""
     password: str = ""
 
-    def problem(self) -> str | None:
+    def problem(self) -> Invalid | None:
         """Why it cannot be used; None if it can."""
         addresses = (self.sender, *self.recipients)
         if not self.recipients or not all(_is_address(address) for address in addresses):
-            return "expected a sender address and at least one recipient address"
+            return Invalid(
+                "channel {name}: expected a sender address and at least one recipient address", name=repr(self.name)
+            )
         if self.security not in ("starttls", "tls", "none") or not 0 < self.port < 65_536 or not self.host:
-            return "expected a host, a port, and one of starttls, tls, none"
+            return Invalid(
+                "channel {name}: expected a host, a port, and one of starttls, tls, none", name=repr(self.name)
+            )
         if self.password and self.security == "none":
-            return "a password requires TLS: use starttls or tls"
+            return Invalid("channel {name}: a password requires TLS: use starttls or tls", name=repr(self.name))
         return None
 
     def send(self, events: list[AlertEvent]) -> None:

@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from web.errors import Invalid
+
 
 class What(enum.Enum):
     """What a rule watches; its subjects, and the unit of its threshold."""
@@ -59,20 +61,32 @@ DEFAULT_RULES: Final = (
 """The rules of a console whose administrator has not changed them. They write to the log only."""
 
 
-def problem_of(rules: "tuple[Rule, ...]", channels: "frozenset[str]") -> str | None:
+def problem_of(rules: "tuple[Rule, ...]", channels: "frozenset[str]") -> Invalid | None:
     """Why these rules cannot be used; None if they can."""
     names = [rule.name for rule in rules]
     for rule in rules:
         if not 0 < len(rule.name) <= _MOST_TEXT or not 0 < len(rule.subjects) <= _MOST_TEXT:
-            return f"a rule's name and pattern must have 1 to {_MOST_TEXT} characters: {rule.name[:80]!r}"
+            return Invalid(
+                "a rule's name and pattern must have 1 to {most} characters: {rule}",
+                most=_MOST_TEXT,
+                rule=repr(rule.name[:80]),
+            )
         if not (0 <= rule.threshold < _MOST_VALUE and 0 <= rule.for_s <= _MOST_FOR_S):
-            return f"rule {rule.name!r}: the threshold must not be negative, and the duration must be at most {_MOST_FOR_S} s"
+            return Invalid(
+                "rule {rule}: the threshold must not be negative, and the duration must be at most {most} seconds",
+                rule=repr(rule.name),
+                most=_MOST_FOR_S,
+            )
         unknown = set(rule.channels) - channels
         if unknown:
-            return f"rule {rule.name!r}: unknown channel {', '.join(sorted(unknown))}"
+            return Invalid(
+                "rule {rule}: unknown channel {channels}", rule=repr(rule.name), channels=", ".join(sorted(unknown))
+            )
     if len(set(names)) < len(names):
-        return "two rules have the same name"
-    return f"too many rules: {len(rules)}; the maximum is {_MOST_RULES}" if len(rules) > _MOST_RULES else None
+        return Invalid("two rules have the same name")
+    if len(rules) > _MOST_RULES:
+        return Invalid("too many rules: {count}; the maximum is {most}", count=len(rules), most=_MOST_RULES)
+    return None
 
 
 _MOST_RULES: Final = 200  # limit: all are evaluated every ten seconds

@@ -71,7 +71,7 @@ def _columns(unit: str, lines: Mapping[str, Line]) -> tuple[Column[PointRow], ..
             "value",
             "Value",
             _KINDS[unit],
-            says=lambda row: ("0 ms", {}) if unit == LATENCY and row.value == 0 else None,
+            says=lambda row: ("{n} ms", {"n": 0}) if unit == LATENCY and row.value == 0 else None,
         ),
     )
 

@@ -26,7 +26,6 @@ from web.pages.settings import differences, shared_settings
 from web.pages.topic_consumers import TopicConsumers
 from web.paths import path_of
 from web.routes import Change, Outcome, Query, Route, View, Visit
-from web.tables.durations import format_duration
 from web.tables.table import Choice, Column, Kind, Table
 
 KINDS: Final = Choice(
@@ -495,15 +494,15 @@ class TopicPages:
             brokers=", ".join(one.broker for one in stopped),
         )
 
-    async def _delay_levels(self, brokers: Iterable[str]) -> list[tuple[int, str]]:
-        """The numbers of the delay levels and their delays; empty if they are unknown, or differ between these brokers."""
+    async def _delay_levels(self, brokers: Iterable[str]) -> list[tuple[int, int]]:
+        """The numbers of the delay levels and their delays (ms); empty if they are unknown, or differ between these brokers."""
         masters = await self._reader.masters()
         addresses = [masters[broker] for broker in brokers if broker in masters]
         configs = await self._cluster.map(self._brokers.config, addresses)
         texts = {None if isinstance(one, Exception) else one.get("messageDelayLevel") for one in configs}
         [text] = texts if len(texts) == 1 else [None]
         try:
-            return [(level, format_duration(ms)) for level, ms in enumerate(parse_delay_levels(text or ""), start=1)]
+            return list(enumerate(parse_delay_levels(text or ""), start=1))
         except ValueError:
             return []
 

@@ -13,8 +13,8 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from web.paths import path_of
-from web.tables.durations import format_duration
 from web.tables.table import SIZES, Kind
+from web.translations.durations import format_duration
 
 _FOLDER: Final = Path(__file__).resolve().parents[1]
 STATIC: Final = _FOLDER / "static"

@@ -1,10 +1,16 @@
-"""Languages: the English text is the key, a catalogue has the others."""
+"""Languages: the English text is the key, a catalogue has the others.
+
+A value of milliseconds in a text, `{age:duration}`, is shown as a duration in the text's language.
+"""
 
 import functools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from string import Formatter
 from typing import Any, Final
+
+from web.translations.durations import format_duration
 
 LANGUAGES: Final = {"en": "English", "zh": "中文"}
 _FOLDER: Final = Path(__file__).resolve().parent
@@ -25,9 +31,20 @@ def translator(language: str) -> Callable[..., str]:
 
     def translate(text: str, /, **values: Any) -> str:
         translated = texts.get(text, text)
-        return translated.format(**values) if values else translated
+        return formatter.format(translated, **values) if values else translated
 
+    formatter = _ValueFormatter(translate)
     return translate
+
+
+class _ValueFormatter(Formatter):
+    """Formats the values of texts in one language."""
+
+    def __init__(self, t: Callable[..., str]) -> None:
+        self._t = t
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return format_duration(value, self._t) if format_spec == "duration" else format(value, format_spec)
 
 
 def choose_language(cookie: str | None, accept_language: str) -> str:

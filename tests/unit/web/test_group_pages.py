@@ -33,6 +33,7 @@ from web.pages.groups.group_reads import GroupReads
 from web.pages.groups.member_page import queue_rows as member_queue_rows
 from web.routes import Access, Problem, View, Visit
 from web.sampling.sample import BrokerSample, ClientKind, Progress, Sample
+from web.translations import translator
 
 ORDERS = [MessageQueue("Orders", "broker-a", at) for at in range(2)]
 
@@ -158,7 +159,7 @@ def test_page_explains_the_lag_of_slow_members(threads: str, told: str) -> None:
         "Orders": ConsumeStatus(consume_rt=500.0, consume_ok_tps=3.0),
         "%RETRY%billing": ConsumeStatus(consume_rt=2_500.0, consume_failed_tps=1.0),
     }
-    findings = [one.text.format(**one.values) for one in shown(answers).data["findings"]]
+    findings = [translator("en")(one.text, **one.values) for one in shown(answers).data["findings"]]
     rate = "7 messages wait. The members (1) consume 4.0 messages per second:"
     advice = "If the lag grows, add members or threads, or make the handler faster."
     assert f"{rate} {told} {advice}" in findings
@@ -167,7 +168,7 @@ def test_page_explains_the_lag_of_slow_members(threads: str, told: str) -> None:
 def test_page_names_members_that_finish_nothing() -> None:
     answers = Answers()
     answers.running["one"].status_table = {"Orders": ConsumeStatus()}
-    findings = [one.text.format(**one.values) for one in shown(answers).data["findings"]]
+    findings = [translator("en")(one.text, **one.values) for one in shown(answers).data["findings"]]
     assert any(text.startswith("7 messages wait, and the connected members (1) finished none") for text in findings)
 
 
@@ -199,7 +200,7 @@ def stuck_and_busy() -> Answers:
 
 
 def told_by(answers: Answers) -> list[tuple[str, str]]:
-    return [(one.text.format(**one.values), one.member) for one in shown(answers).data["findings"]]
+    return [(translator("en")(one.text, **one.values), one.member) for one in shown(answers).data["findings"]]
 
 
 def test_page_names_the_stuck_member_and_its_queues_in_the_first_minute() -> None:

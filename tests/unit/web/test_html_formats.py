@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from web.serving.html import Templates, breakable, format_bytes, format_share, format_whole, tone
-from web.tables.durations import format_duration
 from web.tables.table import Column
 from web.translations import translator
+from web.translations.durations import format_duration
 
 
 class TableRow(msgspec.Struct, frozen=True):
@@ -29,12 +29,19 @@ class TableRow(msgspec.Struct, frozen=True):
     ],
 )
 def test_duration_has_its_two_largest_units_and_no_zero(milliseconds: float, shown: str) -> None:
-    assert format_duration(milliseconds) == shown
+    assert format_duration(milliseconds, str) == shown
 
 
 def test_duration_has_the_units_of_the_page_s_language() -> None:
     template = Templates("")._environment.from_string("{{ 84500 | duration }}, {{ 0 | duration }}, {{ 2 | duration }}")
     assert template.render(t=translator("zh")) == "1 分钟 24 秒, 0 秒, 2 毫秒"
+
+
+def test_duration_among_the_values_of_a_text_has_the_units_of_its_language() -> None:
+    text = "{delay:duration} at {rate:.1f} of {topic}"
+    values = {"delay": 84_500, "rate": 0.25, "topic": "{x}"}
+    assert translator("en")(text, **values) == "1 min 24 s at 0.2 of {x}"
+    assert translator("zh")(text, **values) == "1 分钟 24 秒 at 0.2 of {x}"
 
 
 @pytest.mark.parametrize(

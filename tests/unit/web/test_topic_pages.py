@@ -112,7 +112,7 @@ def pages_of(stand_in: Any) -> TopicPages:
 def test_page_shows_that_writes_are_stopped_and_the_delays_of_the_levels() -> None:
     view = asyncio.run(pages_of(Stopped("4")).show_topic(Visit("", Access.OPERATOR, "", {"topic": "Orders"})))
     assert view.data["stopped"] == [StoppedBroker("a", "stopped on the broker", "/cluster/writes/a")]
-    assert view.data["delay_levels"] == [(1, "1 s"), (2, "5 min")]
+    assert view.data["delay_levels"] == [(1, 1_000), (2, 300_000)]
     view = asyncio.run(pages_of(Answers()).show_topic(Visit("", Access.OPERATOR, "", {"topic": "Orders"})))
     assert (view.data["stopped"], view.data["delay_levels"]) == ([], [])
 

@@ -18,6 +18,7 @@ TEXTS: dict[str, Callable[[ast.Call], list[ast.expr]]] = {
     "Column": lambda call: call.args[1:2],
     "View": lambda call: call.args[:1],
     "Problem": lambda call: call.args[:1],
+    "Finding": lambda call: call.args[:1],
     "_problem": lambda call: call.args[:1],
     "Outcome": lambda call: call.args[:1],
     "Query": lambda call: call.args[2:3],
@@ -80,7 +81,7 @@ def texts_of_failures() -> Iterator[str]:
 
 TABLES = {
     "CHECK", "FAILED_LOGINS", "FIRST_BROKERS", "FURTHEST_GROUPS", "LOGS_IN_ELSEWHERE", "STORE_LATENCY", "WHAT_WORDS", "WRONG_PASSWORDS",
-    "_LABELS", "_MEASURES", "_MEASURES_OF_ONE", "_PERMISSION_WORDS", "_ROLE_OF_PROVIDER", "_SETTINGS", "_TITLES",
+    "_FAILED", "_LABELS", "_MEASURES", "_MEASURES_OF_ONE", "_PERMISSION_WORDS", "_ROLE_OF_PROVIDER", "_SETTINGS", "_STOPPED", "_TITLES",
 }  # fmt: skip
 """Constants with texts, which are passed on."""
 

@@ -10,7 +10,6 @@ from web.alerts.channels import LOG, Channel, Webhook
 from web.alerts.evaluator import AlertEvent
 from web.alerts.rules import Rule, What
 from web.paths import path_of
-from web.tables.durations import format_duration
 from web.tables.table import Column, Kind
 
 
@@ -105,7 +104,7 @@ def measure(what: str, value: float | None) -> tuple[str, dict[str, Any]] | None
     if what == What.BROKER_DOWN.value:
         return "does not answer" if value else "answers", {}
     if what == What.LAG_TIME.value:
-        return "{n}", {"n": format_duration(value * 1000)}
+        return "{n:duration}", {"n": value * 1000}
     if what == What.WRITES_REFUSED.value:
         return "store refuses messages" if value else "store accepts messages", {}
     number = f"{round(value, 1):,.15g}"

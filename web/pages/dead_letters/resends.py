@@ -22,6 +22,8 @@ Target = Literal["group", "topic"]
 _NOT_STORED: Final = (MessageInvalid, RouteNotFound, BrokerNotFound, NoNameServer, BrokerError)
 FAILURES_OF_ONE: Final = (Invalid, NotFound, MessageInvalid, RemoteProtocolError)
 """What fails for one dead letter and not for the next one."""
+_STOPPED: Final = "the console was stopped"
+_FAILED: Final = "the console failed; the cause is in its log"
 _MOST_RUNS: Final = 1_000  # limit: groups whose last run is remembered
 
 
@@ -132,12 +134,12 @@ class Resends:
             if run.state == "running":
                 run.state = "finished"
         except asyncio.CancelledError:
-            run.state, run.problem = "stopped", "the console was stopped"
+            run.state, run.problem = "stopped", _STOPPED
             raise
         except (HeadraceError, ConsoleError) as error:
             run.state, run.problem = "stopped", str(error)
         except Exception:
-            run.state, run.problem = "stopped", "the console failed; the cause is in its log"
+            run.state, run.problem = "stopped", _FAILED
             raise
         finally:
             run.ended_ms = _now_ms()

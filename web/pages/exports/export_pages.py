@@ -18,7 +18,7 @@ from web.errors import Invalid, NotFound, QueryFailed
 from web.pages.exports.target_files import BrokerProgress, Target, TargetFiles
 from web.pages.groups.resets import parse_time
 from web.paths import path_of
-from web.routes import Access, Change, Outcome, Query, Route, View, Visit
+from web.routes import Access, Change, Outcome, Problem, Query, Route, View, Visit
 from web.sampling.own_appliance import HOW_TO_EXPORT, NO_EXPORTS, OwnAppliance
 from web.tables.table import Column, Kind, Table
 
@@ -201,7 +201,10 @@ class ExportPages:
             "suggested": re.sub(r"[^A-Za-z0-9._-]+", "-", topic).strip("-._")[:64],
             **self._formats(),
         }
-        problems = [f"{exports.folder} has {left_out} more folders than are shown"] if left_out else []
+        problems = []
+        if left_out:
+            values = {"folder": exports.folder, "count": left_out}
+            problems.append(Problem("{folder} has {count} more folders than are shown", values))
         tables: list[Table[Any]] = [_target_table(targets), _run_table(exports.runs)]
         return View("Exports", "exports/list.html", data, tables, problems=problems)
 

@@ -21,7 +21,6 @@ from web.pages.groups.group_settings import forms_of
 from web.pages.settings import differences, shared_settings
 from web.paths import path_of
 from web.routes import View, Visit
-from web.tables.durations import format_duration
 from web.tables.table import Column, Kind, Table
 
 TYPES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push"}
@@ -408,12 +407,12 @@ def _stuck(client: str, report: ConsumerRunningInfo, queues: Sequence[QueueRow])
             client,
         )
     return Finding(
-        "{client} has pulled {pulled} messages and finished none of them for {age}. Its queues that do not move: {queues}. "
+        "{client} has pulled {pulled} messages and finished none of them for {age:duration}. Its queues that do not move: {queues}. "
         "See the stacks of its threads.",
         {
             "client": client,
             "pulled": f"{sum(one.cached_msg_count + one.transaction_msg_count for one in states):,}",
-            "age": format_duration(now - max(one.last_consume_timestamp for one in states)),
+            "age": now - max(one.last_consume_timestamp for one in states),
             "queues": _queue_names(still),
         },
         client,

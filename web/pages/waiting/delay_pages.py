@@ -16,7 +16,7 @@ from web.pages.messages.message_search import parse_offsets
 from web.pages.waiting.delay_reads import DelayReads, Delays, LevelRow, TimerRow
 from web.pages.waiting.waiting_message import WaitingMessage, real_topic, table_of, waiting, whole
 from web.paths import path_of
-from web.routes import Query, Route, View, Visit
+from web.routes import Problem, Query, Route, View, Visit
 from web.tables.table import Column, Kind, Table
 
 MENU: Final = "Delayed messages"
@@ -106,7 +106,7 @@ class DelayPages:
     async def show_timers(self, visit: Visit) -> View:
         """A page of the timer topic: the messages that still wait, in the order in which they were sent."""
         data: dict[str, Any] = {"is_used": TIMER_TOPIC in await self._topics.names(), "next": None, "looked_at": 0}
-        problems: Sequence[str] = ()
+        problems: Sequence[str | Problem] = ()
         rows: list[WaitingMessage] = []
         if data["is_used"]:
             now_ms = self._now_ms()

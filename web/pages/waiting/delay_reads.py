@@ -17,6 +17,7 @@ from web.cluster.topic_reader import TopicReader
 from web.errors import NotFound, QueryFailed
 from web.pages.cluster.cluster_reads import ClusterReads
 from web.pages.waiting.waiting_message import whole
+from web.routes import Problem
 
 _OFFSET: Final = "scheduleMessageOffset_"
 _WAITING_TIMERS: Final = "timerCongestNum"
@@ -53,7 +54,7 @@ class Delays:
 
     levels: Sequence[LevelRow]
     timers: Sequence[TimerRow]
-    problems: Sequence[str]
+    problems: Sequence[str | Problem]
 
 
 class DelayReads:
@@ -70,7 +71,7 @@ class DelayReads:
         answers = await self._cluster.map(self._read, masters.items())
         levels: list[LevelRow] = []
         timers: list[TimerRow] = []
-        problems: list[str] = []
+        problems: list[str | Problem] = []
         for (broker, address), answer in zip(masters.items(), answers, strict=True):
             if isinstance(answer, Exception):
                 problems.append(f"{broker} ({address}): {answer}")
@@ -79,12 +80,11 @@ class DelayReads:
             levels += of_broker
             timers.append(timer)
             if not of_broker:
-                problems.append(
-                    f"{broker} ({address}): the broker does not report its delay levels (messageDelayLevel)"
-                )
+                text = "{broker} ({address}): the broker does not report its delay levels (messageDelayLevel)"
+                problems.append(Problem(text, {"broker": broker, "address": address}))
         if not timers:
             raise QueryFailed(
-                "; ".join(problems), "Check that the brokers are running and reachable, then reload the page."
+                "; ".join(map(str, problems)), "Check that the brokers are running and reachable, then reload the page."
             )
         return Delays(levels, timers, problems)
 

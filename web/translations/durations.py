@@ -1,10 +1,10 @@
-"""Durations as pages show them."""
+"""Durations as pages show them, with their units in the page's language."""
 
 import math
 from collections.abc import Callable
 
 
-def format_duration(milliseconds: float, t: Callable[[str], str] = str) -> str:
+def format_duration(milliseconds: float, t: Callable[[str], str]) -> str:
     """The two largest units, the second only if it is not zero: 3 d 4 h, 12 min, 340 ms. charts.js has the same rule.
 
     `t` translates the units.
