@@ -1,13 +1,16 @@
 """The text for Prometheus: names, labels, limits and escapes."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
 
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from web.metrics.broker_metrics import BrokerMetrics
 from web.metrics.exporter_metrics import ExporterMetrics
-from web.metrics.exposition import format_families
+from web.metrics.exposition import Exposition, format_families
 from web.metrics.kept_names import OTHER, KeptNames
 from web.metrics.role_metrics import ProcessUse, role_families
 from web.sampling.sample import BrokerSample, ClientKind, Progress, Sample, Traffic
@@ -187,3 +190,35 @@ def test_roles_have_restarts_memory_and_cpu() -> None:
 
 def test_console_without_an_appliance_has_no_series_of_roles() -> None:
     assert list(role_families(SAMPLE)) == []
+
+
+STATUS = {"roles": {}, "offsets": {}, "lag": {}, "counters": {}, "findings": []}
+MONITORING = Path(__file__).resolve().parents[3] / "docs" / "operations" / "monitoring.md"
+
+
+def served(*, exporter_names: bool) -> set[str]:
+    """Names of all metrics, with or without series now."""
+    exposition = Exposition(cast("Any", None))
+    families = exposition._families(replace(SAMPLE, status=STATUS), exporter_names=exporter_names)
+    return {f"{one.name}_total" if one.type == "counter" else one.name for one in families}
+
+
+def described(begin: str, end: str) -> set[str]:
+    """Names in the first column of the tables between two texts of the page about monitoring."""
+    part = MONITORING.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    rows = [line.split("|") for line in part.splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row[1])}
+
+
+def test_page_about_monitoring_describes_every_metric() -> None:
+    assert described("Names and labels are RocketMQ 5's", "Metrics with `compat=exporter`") == served(
+        exporter_names=False
+    )
+
+
+def test_page_about_monitoring_describes_every_metric_of_the_exporter() -> None:
+    text = MONITORING.read_text(encoding="utf-8").partition("Metrics with `compat=exporter`")[2].partition("Some of")[0]
+    words = re.findall(r"`(\w+)`", text)
+    prefix = next(word for word in words if word.endswith("_"))
+    names = {word if word.startswith("rocketmq_") else prefix + word for word in words if word != prefix}
+    assert names == served(exporter_names=True)
