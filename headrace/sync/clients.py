@@ -197,10 +197,13 @@ class Admin(SyncClient[AsyncAdmin]):
         return self._run(self._client.read_messages(queue, offset, count))
 
     def consume_queue(
-        self, queue: MessageQueue, offset: int, count: int = 32, group: str | None = None
+        self, queue: MessageQueue, offset: int, count: int = 32, group: str | None = None, *, broker: str | None = None
     ) -> QueryConsumeQueueResponseBody:
-        """Returns entries of a queue from an offset on, from the broker's index; with a group, whether they pass its filter."""
-        return self._run(self._client.consume_queue(queue, offset, count, group))
+        """Returns entries of a queue from an offset on, from the broker's index; with a group, whether they pass its filter.
+
+        With the address of the broker, the topic need not be registered. Raises BrokerError if the queue has never had a message.
+        """
+        return self._run(self._client.consume_queue(queue, offset, count, group, broker=broker))
 
     def resume_half_message(self, offset_message_id: str, *, broker: str | None = None) -> None:
         """Makes a broker check a transaction again that it has discarded. Raises BrokerError, RemotingError."""

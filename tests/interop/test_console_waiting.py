@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace import Admin
 from support.client import Client
-from support.console import Browser, Page
+from support.console import Browser, Page, RunningConsole
 from support.java import Java
 from support.quick_servers import SERVERS, quick_server
 from support.reference import Reference, disposable
@@ -118,6 +119,33 @@ def test_timers_are_listed_or_the_page_says_that_brokers_do_not_support_them(
     assert "2 timer messages were searched" in opened(browser, "/delays/timers").text
     broker = sampled(server)
     assert (broker.topic_events["rocketmq_timer_enqueue"], broker.number("timerCongestNum")) == ({"PagedTimers": 2}, 2)
+
+
+@pytest.mark.parametrize("make", SERVERS)
+def test_half_message_is_listed_before_the_first_check_of_its_broker(make: str, java: Java, tmp_path: Path) -> None:
+    topic, group = "EarlyTransactions", f"early-transactions-{make}"
+    rarely = {"transactionCheckInterval": "3600000"}
+    with (
+        disposable(quick_server(make, tmp_path / "data", **rarely)) as server,
+        RunningConsole(tmp_path / "console", server.name_server, api_timeout=30) as console,
+    ):
+        client, browser = Client(java, server), console.administrator()
+        client.create_topic(topic, 1)
+        assert rows(browser, "/transactions", "halves") == []
+        try:
+            client.call("transact", group=group, topic=topic, count=1, first=0, outcome="commit")
+            client.call("transact", group=group, topic=topic, count=1, first=1, outcome="rollback")
+            (waits,) = client.call("transact", group=group, topic=topic, count=1, first=2, outcome="unknown")
+
+            def listed() -> list[str]:
+                return [one["id"] for one in rows(browser, "/transactions", "halves")]
+
+            wait_until(lambda: listed() == [waits["msgId"]], 60, "the undecided message")
+            assert "RMQ_SYS_TRANS_HALF_TOPIC" not in {
+                one["topic"] for one in rows(browser, "/topics?kind=all", "topics")
+            }
+        finally:
+            client.call("stop-transactions", group=group)
 
 
 def test_discarded_transaction_is_checked_again_once_and_waiting_ones_are_listed(

@@ -101,14 +101,24 @@ class MessageAdmin(AdminCalls):
         )
 
     async def consume_queue(
-        self, queue: MessageQueue, offset: int, count: int = 32, group: str | None = None
+        self,
+        queue: MessageQueue,
+        offset: int,
+        count: int = 32,
+        group: str | None = None,
+        *,
+        broker: str | None = None,
     ) -> QueryConsumeQueueResponseBody:
-        """Returns entries of a queue from an offset on, from the broker's index; with a group, whether they pass its filter."""
+        """Returns entries of a queue from an offset on, from the broker's index; with a group, whether they pass its filter.
+
+        With the address of the broker, the topic need not be registered. Raises BrokerError if the queue has never had a message.
+        """
         header = QueryConsumeQueueRequestHeader(
             self._wrap(queue.topic), queue.queue_id, offset, count, self._wrap(group) if group else None
         )
-        address = await self._instance.find_broker(queue.broker_name, self._wrap(queue.topic))
-        return await self._body(QueryConsumeQueueResponseBody, address, header)
+        if broker is None:
+            broker = await self._instance.find_broker(queue.broker_name, self._wrap(queue.topic))
+        return await self._body(QueryConsumeQueueResponseBody, broker, header)
 
     async def resume_half_message(self, offset_message_id: str, *, broker: str | None = None) -> None:
         """Makes a broker check a transaction again that it has discarded. Raises BrokerError, RemotingError."""

@@ -2,16 +2,22 @@
 
 As the brokers' own check does it: a half message is unresolved if no op message names its queue offset. Both queues are read from where the last
 check ended, in a bounded number of requests for each queue of the half topic.
+
+A broker creates and registers the half topic at its first check, up to a minute after the first transaction, and refuses pulls from it until then. So before, the
+messages are read as op messages always are: by their physical offsets, which the broker's index has.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headrace import MessageExt, MessageQueue
+from headrace import BrokerError, MessageExt, MessageQueue
 from headrace.model import properties as property_names
+from headrace.model.host import parse_host
+from headrace.model.message_id import encode_offset_message_id
 from headrace.model.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC
-from headrace.protocol.bodies import ProducerTableInfo
+from headrace.protocol.bodies import ProducerTableInfo, QueryConsumeQueueResponseBody
+from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
 from web.cluster.topic_reader import TopicReader
 from web.pages.cluster.cluster_reads import ClusterReads
@@ -21,7 +27,7 @@ from web.routes import Problem
 
 _AT_ONCE: Final = 32
 _MOST_HALVES: Final = 640  # limit: half messages of a queue that a page looks at
-_MOST_OPS: Final = 256  # limit: the same for op messages, one request each
+_MOST_OPS: Final = 256  # limit: the same for messages that cost one request each: op messages, and half messages before the first check
 _MOST_PULLS: Final = 80  # limit: of one queue; large messages come in smaller numbers
 _OFFSET_DIGITS: Final = 16
 """At the end of an offset message id: the physical offset."""
@@ -86,17 +92,21 @@ class HalfReads:
 
     async def halves(self) -> Halves:
         """The unresolved half messages of all masters. Raises HeadraceError if the half topic's queues are unknown."""
-        if TRANSACTION_HALF_TOPIC not in await self._topics.names():
-            return Halves((), ())  # brokers create the topic for the first transaction
-        queues = sorted(
-            await self._cluster.read(
-                ("queues", TRANSACTION_HALF_TOPIC), lambda admin: admin.subscribe_queues(TRANSACTION_HALF_TOPIC)
-            )
-        )
         masters = await self._topics.masters()
+        if TRANSACTION_HALF_TOPIC in await self._topics.names():
+            queues = sorted(
+                await self._cluster.read(
+                    ("queues", TRANSACTION_HALF_TOPIC), lambda admin: admin.subscribe_queues(TRANSACTION_HALF_TOPIC)
+                )
+            )
+            answers = await self._cluster.map(lambda queue: self._of_queue(queue, masters), queues)
+        else:
+            queues = [MessageQueue(TRANSACTION_HALF_TOPIC, broker, 0) for broker in sorted(masters)]
+            answers = await self._cluster.map(
+                lambda queue: self._before_the_first_check(queue, masters[queue.broker_name]), queues
+            )
         found: list[Half] = []
         problems: list[str | Problem] = []
-        answers = await self._cluster.map(lambda queue: self._of_queue(queue, masters), queues)
         for queue, answer in zip(queues, answers, strict=True):
             if isinstance(answer, Exception):
                 problems.append(_problem("{broker} (queue {queue} of {topic}): {error}", queue, error=answer))
@@ -110,7 +120,32 @@ class HalfReads:
         halves, all_halves = await self._read(queue)
         if not halves:
             return Halves((), ())
-        named, all_ops = await self._named(queue, halves[0].offset_id)
+        named, all_ops = await self._named(queue, halves[0].offset_id[:-_OFFSET_DIGITS])
+        return await self._described(
+            queue, masters.get(queue.broker_name), halves, named, all_halves=all_halves, all_ops=all_ops
+        )
+
+    async def _before_the_first_check(self, queue: MessageQueue, address: str) -> Halves:
+        """The same of a broker that has not registered the half topic. Raises ValueError if it has messages and its address has a host name."""
+        halves, all_halves = await self._first(queue, address)
+        if not halves:
+            return Halves((), ())
+        ops, all_ops = await self._first(_op_queue(queue), address)
+        named = {offset for op in ops for offset in named_by(op)}
+        rows = [row_of(one) for one in halves]
+        return await self._described(queue, address, rows, named, all_halves=all_halves, all_ops=all_ops)
+
+    async def _described(
+        self,
+        queue: MessageQueue,
+        address: str | None,
+        halves: Sequence[MessageRow],
+        named: set[int],
+        *,
+        all_halves: bool,
+        all_ops: bool,
+    ) -> Halves:
+        """Those of the half messages that are unresolved, with what the broker at the address knows of them."""
         rows = unresolved(halves, named)
         problems: list[Problem] = []
         if not all_halves:
@@ -129,7 +164,6 @@ class HalfReads:
                     count=_MOST_OPS,
                 )
             )
-        address = masters.get(queue.broker_name)
         if address is None:
             return Halves([Half(row, queue.broker_name, CheckRules(), None) for row in rows], problems)
         rules, connected = await self._rules(address), await self._connected(address)
@@ -154,30 +188,45 @@ class HalfReads:
                 break
         return found, False
 
-    async def _named(self, half_queue: MessageQueue, offset_id: str) -> tuple[set[int], bool]:
-        """The queue offsets that op messages name, and whether these are all; `offset_id` is one of a message of the same broker.
+    async def _named(self, half_queue: MessageQueue, prefix: str) -> tuple[set[int], bool]:
+        """The queue offsets that op messages name, and whether these are all.
 
         Brokers refuse pulls from the topic of op messages. So each is read by its physical offset, which the broker's index has.
         """
-        queue = MessageQueue(TRANSACTION_OP_HALF_TOPIC, half_queue.broker_name, half_queue.queue_id)
+        queue = _op_queue(half_queue)
         begin = await self._cluster.ask(lambda admin: admin.consumer_offset(TRANSACTION_GROUP, queue)) or 0
         end = await self._cluster.ask(lambda admin: admin.max_offset(queue))
         if begin >= end:
             return set(), True
         count = min(end - begin, _MOST_OPS)
         index = await self._cluster.ask(lambda admin: admin.consume_queue(queue, begin, count))
-        ids = [
-            f"{offset_id[:-_OFFSET_DIGITS]}{entry.physic_offset:0{_OFFSET_DIGITS}X}" for entry in index.queue_data or ()
-        ]
+        ops = await self._view(index, prefix)
+        return {offset for op in ops for offset in named_by(op)}, begin + len(ops) >= end
+
+    async def _first(self, queue: MessageQueue, address: str) -> tuple[Sequence[MessageExt], bool]:
+        """The first messages of a queue whose topic need not be registered, and whether they are all."""
+        try:
+            index = await self._cluster.ask(lambda admin: admin.consume_queue(queue, 0, _MOST_OPS, broker=address))
+        except BrokerError as error:
+            if error.code == ResponseCode.SYSTEM_ERROR:
+                return (), True  # the queue has never had a message
+            raise
+        prefix = encode_offset_message_id(parse_host(address), 0)[:-_OFFSET_DIGITS]
+        found = await self._view(index, prefix)
+        return found, len(found) >= index.max_queue_index
+
+    async def _view(self, index: QueryConsumeQueueResponseBody, prefix: str) -> list[MessageExt]:
+        """The messages of entries of an index; `prefix` is that of the offset message ids of the broker."""
+        ids = [f"{prefix}{entry.physic_offset:0{_OFFSET_DIGITS}X}" for entry in index.queue_data or ()]
         answers = await self._cluster.map(
             lambda one: self._cluster.ask(lambda admin: admin.view_message(one, decompress=False)), ids
         )
-        named: set[int] = set()
+        found: list[MessageExt] = []
         for answer in answers:
             if isinstance(answer, Exception):
-                raise answer  # without it a resolved message would be shown as one that waits
-            named |= named_by(answer)
-        return named, begin + len(ids) >= end
+                raise answer  # without an op message a resolved message would be shown as one that waits
+            found.append(answer)
+        return found
 
     async def _rules(self, address: str) -> CheckRules:
         config, usual = await self._brokers.config(address), CheckRules()
@@ -216,6 +265,10 @@ def unresolved(halves: Sequence[MessageRow], named: set[int]) -> list[MessageRow
         and row.queue_offset not in named
         and whole(row.properties.get(property_names.TRANSACTION_PREPARED_QUEUE_OFFSET)) not in named
     ]
+
+
+def _op_queue(half_queue: MessageQueue) -> MessageQueue:
+    return MessageQueue(TRANSACTION_OP_HALF_TOPIC, half_queue.broker_name, half_queue.queue_id)
 
 
 def _problem(text: str, queue: MessageQueue, **values: Any) -> Problem:
