@@ -144,7 +144,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *ChartPages(history.read, time.time).routes(),
         *ClusterPages(cluster, settings.own_servers, log_ends).routes(),
         *AclPages(cluster).routes(),
-        *TopicPages(cluster).routes(),
+        *TopicPages(cluster, sampler).routes(),
         *TailPages(cluster).routes(),
         *GroupPages(cluster, sampler).routes(),
         *SearchPages(cluster, sampler).routes(),

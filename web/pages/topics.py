@@ -25,7 +25,9 @@ from web.pages.groups.group_reads import GroupReads
 from web.pages.settings import differences, shared_settings
 from web.pages.topic_consumers import TopicConsumers
 from web.paths import path_of
-from web.routes import Change, Outcome, Query, Route, View, Visit
+from web.routes import Change, Outcome, Problem, Query, Route, View, Visit
+from web.sampling.sample import received_by_topic
+from web.sampling.sampler import PAGE_TIMEOUT_S, Sampler
 from web.tables.table import Choice, Column, Kind, Table
 
 KINDS: Final = Choice(
@@ -52,6 +54,9 @@ _PERMISSION_WORDS: Final = {
 """The words of the forms for what brokers have."""
 _MOST_QUEUES: Final = 1_024
 _MENU: Final = "Topics"
+_NO_SAMPLE: Final = (
+    "the brokers did not answer within {seconds} s, so topics cannot be sorted by the messages that they received"
+)
 _SETTINGS: Final = {"write_queues": "Write queues", "read_queues": "Read queues", "permission": "Permission"}
 """What the form of a topic changes: headings, by the names of its fields."""
 
@@ -66,6 +71,8 @@ class TopicRow(msgspec.Struct, frozen=True):
     write_queues: int | None
     permission: str
     brokers: list[str]
+    received: int | None = None
+    """Messages since the start of the brokers, in the last sample. None: unknown."""
     messages: int | None = None
     last_write: int | None = None
     groups: dict[str, int] | None = None
@@ -159,6 +166,12 @@ def _list_columns() -> tuple[Column[TopicRow], ...]:
             help="R: consumers may read. W: producers may write. X: a template for new topics.",
         ),
         Column("brokers", "Brokers", Kind.LIST),
+        Column(
+            "received",
+            "Received",
+            Kind.NUMBER,
+            help="Messages since the brokers started. Apache's brokers do not count them: all that the topic ever had, if it has consumers.",
+        ),
         Column("messages", "Messages", Kind.NUMBER, is_enriched=True, help="Stored messages in all queues."),
         Column("last_write", "Last message", Kind.TIME, is_enriched=True),
         Column(
@@ -204,8 +217,9 @@ _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
 class TopicPages:
     """The pages of topics."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, sampler: Sampler) -> None:
         self._cluster = cluster
+        self._sampler = sampler
         self._reader = TopicReader(cluster)
         self._groups = GroupReads(cluster)
         self._brokers = ClusterReads(cluster)
@@ -244,13 +258,21 @@ class TopicPages:
 
     async def list_topics(self, _visit: Visit) -> View:
         """All topics of the cluster."""
-        topics, system, configs, masters = await asyncio.gather(
-            self._reader.names(), self._reader.system_names(), self._reader.configs(), self._reader.masters()
+        topics, system, configs, masters, sample = await asyncio.gather(
+            self._reader.names(),
+            self._reader.system_names(),
+            self._reader.configs(),
+            self._reader.masters(),
+            self._sampler.for_page(),
         )
+        received: Mapping[str, int] = {} if sample is None else received_by_topic(sample.brokers)
+        problems: list[str | Problem] = [*configs.problems]
+        if sample is None:
+            problems.append(Problem(_NO_SAMPLE, {"seconds": f"{PAGE_TIMEOUT_S:g}"}))
         table = Table(
             "topics",
             TopicRow,
-            [_row(topic, system, configs.by_topic.get(topic, {})) for topic in topics],
+            [_row(topic, system, configs.by_topic.get(topic, {}), received.get(topic)) for topic in topics],
             _list_columns(),
             search=("topic", "brokers"),
             choices=(KINDS,),
@@ -259,8 +281,12 @@ class TopicPages:
             enrich=self._add_statistics,
             empty="The cluster has no topics.",
         )
-        data = {"brokers": sorted(masters), "new": _settings(NEW_TOPIC)}
-        return View("Topics", "topics/list.html", data, [table], problems=configs.problems)
+        data = {
+            "brokers": sorted(masters),
+            "new": _settings(NEW_TOPIC),
+            "sampled_at": None if sample is None else int(sample.time_s * 1000),
+        }
+        return View("Topics", "topics/list.html", data, [table], problems=problems)
 
     async def show_topic(self, visit: Visit) -> View:
         """One topic."""
@@ -536,7 +562,7 @@ def _charts(visit: Visit, topic: str, groups: Sequence[TopicGroupRow]) -> Charts
     )
 
 
-def _row(topic: str, system: frozenset[str], configs: Mapping[str, TopicConfig]) -> TopicRow:
+def _row(topic: str, system: frozenset[str], configs: Mapping[str, TopicConfig], received: int | None) -> TopicRow:
     permissions = sorted({permission_text(config.permission) for config in configs.values()})
     return TopicRow(
         topic,
@@ -545,6 +571,7 @@ def _row(topic: str, system: frozenset[str], configs: Mapping[str, TopicConfig])
         sum(config.write_queue_count for config in configs.values()) if configs else None,
         " ".join(permissions),
         sorted(configs),
+        received,
     )
 
 

@@ -129,6 +129,16 @@ class BrokerSample:
             yield group, sum(one.lag for one in parts), max(times) if times else None
 
 
+def received_by_topic(brokers: Iterable[BrokerSample]) -> dict[str, int]:
+    """`messages_by_topic` of all masters; 0 of topics that received nothing, unless a broker does not report totals."""
+    found: Counter[str] = Counter()
+    for broker in brokers:
+        if broker.topic_in is not None:
+            found.update(dict.fromkeys(broker.topics, 0))
+        found.update(broker.messages_by_topic())
+    return dict(found)
+
+
 @dataclass(slots=True)
 class GroupFigures:
     """A consumer group over all brokers."""

@@ -169,7 +169,7 @@ def requests_for(page: str, /, **arguments: str) -> Counter[str]:
         cluster.admin = stand_in
         keep_answers(cluster)
         show = {
-            "topics": TopicPages(cluster).list_topics,
+            "topics": TopicPages(cluster, stand_in).list_topics,
             "groups": GroupList(GroupReads(cluster), stand_in).show,
             "search": SearchPages(cluster, stand_in).show,
             "delays": DelayPages(cluster).show,

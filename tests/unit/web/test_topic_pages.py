@@ -1,6 +1,7 @@
 """The page of a topic over an Admin that answers from tables."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from web.pages.groups.group_reads import GroupReads
 from web.pages.topic_consumers import TopicConsumers
 from web.pages.topics import SendForm, TopicForm, TopicPages
 from web.routes import Access, Visit
+from web.sampling.sample import BrokerSample, Progress, Sample, Traffic
 
 QUEUE = MessageQueue("Orders", "a", 0)
 SECOND = MessageQueue("Orders", "a", 1)
@@ -47,6 +49,9 @@ class Answers:
     async def consume_time_span(self, _topic: str, _group: str) -> list[QueueTimeSpan]:
         return [QueueTimeSpan(QUEUE, delay_time=9_000)]
 
+    async def for_page(self) -> Sample | None:
+        return None
+
 
 def test_group_without_waiting_messages_has_no_delay_and_the_furthest_groups_are_drawn() -> None:
     stand_in: Any = Answers()
@@ -54,7 +59,7 @@ def test_group_without_waiting_messages_has_no_delay_and_the_furthest_groups_are
     async def main() -> tuple[Any, list[Any]]:
         cluster = Cluster(ClientConfig("127.0.0.1:1"))
         cluster.admin = stand_in
-        view = await TopicPages(cluster).show_topic(Visit("", Access.VIEWER, "", {"topic": "Orders"}))
+        view = await TopicPages(cluster, stand_in).show_topic(Visit("", Access.VIEWER, "", {"topic": "Orders"}))
         return view, list((await view.tables[1].select({}).fill()).rows)
 
     view, rows = asyncio.run(main())
@@ -73,6 +78,39 @@ def test_form_of_a_new_topic_and_the_api_have_the_same_defaults() -> None:
     form = TopicForm("T")
     assert (new["read_queues"], new["write_queues"], new["permission"]) == (8, 8, form.permission)
     assert (form.read_queues, form.write_queues) == (8, 8)
+
+
+@pytest.mark.parametrize("reports_totals", [True, False])
+def test_list_is_sorted_by_the_messages_that_topics_received(*, reports_totals: bool) -> None:
+    class Sampled(Answers):
+        async def topics(self) -> list[str]:
+            return ["Idle", "Orders", "Payments"]
+
+        async def for_page(self) -> Sample:
+            progress = tuple(Progress("g", topic, 0, None, 0.0, end) for topic, end in (("Orders", 3), ("Payments", 5)))
+            broker = BrokerSample("C", "a", 0, "n:1", topics=frozenset(await self.topics()), progress=progress)
+            if reports_totals:
+                broker = replace(broker, topic_in={"Orders": Traffic(30), "Payments": Traffic(50)})
+            return Sample(7.0, (broker, replace(broker, name="b"), BrokerSample("C", "c", 0, "n:3", problem="gone")))
+
+    view = asyncio.run(pages_of(Sampled()).list_topics(Visit("", Access.VIEWER, "")))
+    rows = view.tables[0].select({"sort": "-received", "kind": "all"}).selected
+    expected = (
+        [("Payments", 100), ("Orders", 60), ("Idle", 0)]
+        if reports_totals
+        else [("Payments", 10), ("Orders", 6), ("Idle", None)]
+    )
+    assert [(row.topic, row.received) for row in rows] == expected
+    assert (view.data["sampled_at"], view.problems) == (7_000, [])
+
+
+def test_list_without_a_sample_names_what_cannot_be_sorted() -> None:
+    class Listed(Answers):
+        async def topics(self) -> list[str]:
+            return ["Orders"]
+
+    view = asyncio.run(pages_of(Listed()).list_topics(Visit("", Access.VIEWER, "")))
+    assert "cannot be sorted by the messages that they received" in str(view.problems[0])
 
 
 class Stopped(Answers):
@@ -106,7 +144,7 @@ def pages_of(stand_in: Any) -> TopicPages:
         return NoRoute()
 
     cluster.producer = producer  # type: ignore[method-assign]
-    return TopicPages(cluster)
+    return TopicPages(cluster, stand_in)
 
 
 def test_page_shows_that_writes_are_stopped_and_the_delays_of_the_levels() -> None:
