@@ -143,6 +143,16 @@ def read_configuration(sources: Sources) -> Configuration:
     )
 
 
+def read_console(path: str | None, flags: Mapping[str, str | int | None]) -> ConsoleConfig:
+    """The options of a console without an appliance, from a file with keys of the console, and flags, which override it; None: not given.
+
+    Raises ConfigurationError.
+    """
+    given = {} if path is None else _read_toml(path, keys_of(ConsoleConfig), {})[0]
+    given |= {key: Given(str(value), "command line") for key, value in flags.items() if value is not None}
+    return _make(ConsoleConfig, given)
+
+
 def _make_broker(
     name: str,
     is_only: bool,

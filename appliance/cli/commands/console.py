@@ -1,5 +1,6 @@
 """`headrace console`."""
 
+import dataclasses
 import logging
 import os
 import signal
@@ -23,33 +24,53 @@ from appliance.log_line import LineFormatter
     show_default=True,
     help="The console's folder: accounts, audit log, history.",
 )
-@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=int, metavar="N", default=8080, show_default=True, help="Port to listen on.")
 @click.option(
-    "--base-path", metavar="PATH", default="", help="Path prefix of all pages, such as /headrace, for a reverse proxy."
+    "--config",
+    "file",
+    metavar="FILE",
+    help="File with the console's keys of appliance.toml, such as consoleOidcIssuer. Flags override it.",
 )
+@click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=int, metavar="N", help="Port to listen on.  [default: 8080]")
+@click.option("--base-path", metavar="PATH", help="Path prefix of all pages, such as /headrace, for a reverse proxy.")
 @click.option(
     "--trusted-proxies",
     metavar="NETWORKS",
-    default="",
     help="Reverse proxies whose X-Forwarded-… headers are used, separated by commas.",
 )
-def command(namesrv: str, data: str, host: str, port: int, base_path: str, trusted_proxies: str) -> int:
+def command(
+    namesrv: str,
+    data: str,
+    file: str | None,
+    host: str | None,
+    port: int | None,
+    base_path: str | None,
+    trusted_proxies: str | None,
+) -> int:
     """Run the console alone, without a broker: for a cluster of Headrace or of Apache RocketMQ 4.9.
 
     It reads ROCKETMQ_ACCESS_KEY, ROCKETMQ_SECRET_KEY and ROCKETMQ_TLS_… from the environment, as Headrace's Python client does. An appliance
     runs a console of its own (`headrace run`). SIGTERM and SIGINT stop it.
     """
-    from headrace.client.settings import ClientConfig  # noqa: PLC0415  only what this command needs
+    from appliance.configuration_reader import read_console  # noqa: PLC0415  only what this command needs
+    from headrace.client.settings import ClientConfig, Credentials  # noqa: PLC0415
     from headrace.errors import ConfigError  # noqa: PLC0415
-    from web.config import ConsoleConfig  # noqa: PLC0415
     from web.listener import bind  # noqa: PLC0415
 
+    flags = {
+        "consoleHost": host,
+        "consolePort": port,
+        "consoleBasePath": base_path,
+        "consoleTrustedProxies": trusted_proxies,
+    }
+    config = read_console(file, flags)
     try:
-        config = ConsoleConfig(host, port, base_path, trusted_proxies)
         cluster = ClientConfig.from_env(name_servers=namesrv)
     except (ConfigError, ValueError) as error:
         raise ConfigurationError(str(error)) from error
+    if config.console_access_key:
+        account = Credentials(config.console_access_key, config.console_secret_key)
+        cluster = dataclasses.replace(cluster, credentials=account)
     try:
         listener = bind(config.console_host, config.console_port)
         folder = Path(data)
