@@ -127,7 +127,7 @@ def make_console(settings: ConsoleSettings) -> Console:
     sessions, tokens = Sessions(database, _now_ms), Tokens(database, _now_ms)
     limits = LoginLimits(_now_ms)
     alert_book = AlertBook(settings.folder / "alerts.db")
-    alerts = AlertService(alert_book, cluster.admin, history.read)
+    alerts = AlertService(alert_book, cluster.admin, history.read, config.may_send_alerts_to)
     log_ends = LogEnds()
     recorder.followers += [alerts.follow, log_ends.follow]
 

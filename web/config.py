@@ -1,17 +1,20 @@
 """The console's options: keys of `appliance.toml`, and flags of `headrace console`; and what an appliance says of its servers' options."""
 
 import enum
+import ipaddress
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
-from headrace.model.address_list import parse_address, parse_networks
+from headrace.model.address_list import Network, parse_address, parse_networks
 from headrace.model.host import format_host
 from headrace.model.option import option
 
 _BASE_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
+_HOST_PATTERN = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _CLIENT_ID = re.compile(r"[\x20-\x7e]{1,255}")
 _SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]{1,1000}")
 _LONGEST_URL = 1_000
@@ -67,6 +70,11 @@ class ConsoleConfig:
         "", help="Values that give the role admin. The highest role counts; users without any are refused."
     )
 
+    console_alert_hosts: str = option(
+        "",
+        help="Hosts of webhooks and mail servers to which alerts may be sent, separated by commas: names, `*.example.org`, addresses and networks. Empty: all but link-local addresses.",
+    )
+
     @property
     def url(self) -> str:
         """Its address for a browser on this machine; behind a proxy it is another."""
@@ -78,6 +86,17 @@ class ConsoleConfig:
         """The OpenID provider's name for users; empty without a provider."""
         return self.console_oidc_issuer and (self.console_oidc_name or urlsplit(self.console_oidc_issuer).netloc)
 
+    def may_send_alerts_to(self, host: str) -> bool:
+        """Whether channels of alerts may connect to a host: a name, or an address as it is typed."""
+        allowed = _entries(self.console_alert_hosts)
+        address = parse_address(host)
+        if not allowed:
+            return True
+        return any(
+            fnmatchcase(host.lower(), entry.lower()) if network is None else address is not None and address in network
+            for entry, network in allowed
+        )
+
     def __post_init__(self) -> None:
         """Raises ValueError, which names the key, for an invalid value."""
         if not 1 <= self.console_port <= 65_535:
@@ -87,6 +106,11 @@ class ConsoleConfig:
                 f"consoleBasePath={self.console_base_path}: expected a path such as /headrace, without a trailing slash"
             )
         parse_networks("consoleTrustedProxies", self.console_trusted_proxies)
+        for entry, network in _entries(self.console_alert_hosts):
+            if network is None and not _HOST_PATTERN.fullmatch(entry):
+                raise ValueError(
+                    f"consoleAlertHosts={self.console_alert_hosts}: {entry!r} is none of host name, *.DOMAIN, address and network"
+                )
         if bool(self.console_access_key) != bool(self.console_secret_key):
             raise ValueError("consoleAccessKey and consoleSecretKey must be set together")
         if self.console_oidc_issuer:
@@ -122,6 +146,17 @@ class ConsoleConfig:
 def split_values(text: str) -> list[str]:
     """The values in an option that has several, separated by semicolons: names of groups may contain commas and spaces."""
     return [value for value in map(str.strip, text.split(";")) if value]
+
+
+def _entries(hosts: str) -> list[tuple[str, Network | None]]:
+    """The entries of a list of hosts, and what they are as networks; None: names."""
+    found: list[tuple[str, Network | None]] = []
+    for entry in hosts.replace(",", " ").split():
+        try:
+            found.append((entry, ipaddress.ip_network(entry)))
+        except ValueError:
+            found.append((entry, None))
+    return found
 
 
 def is_loopback_host(host: str) -> bool:

@@ -1,13 +1,14 @@
 """The console in a real browser: headless Chromium."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from headrace.sync import Admin
 from support.appliance import Appliance
-from support.console import PASSWORD, is_up
+from support.console import PASSWORD, RunningConsole, is_up
 from support.servers import free_port, wait_until
 
 pytestmark = pytest.mark.slow
@@ -83,3 +84,35 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     assert found.evaluate("one => getComputedStyle(one).outlineStyle") == "none"  # a heading is no control
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+
+
+@pytest.fixture
+def console(tmp_path: Path) -> Iterator[RunningConsole]:
+    with RunningConsole(tmp_path / "console") as console:
+        console.administrator()
+        yield console
+
+
+def test_page_rates_a_new_password_and_shows_what_is_typed(console: RunningConsole, page: Page) -> None:
+    page.goto(f"http://127.0.0.1:{console.port}/login?next=/account")
+    page.get_by_label("User name").fill("admin")
+    page.get_by_label("Password").fill(PASSWORD)
+    shown = page.get_by_label("Show what is typed")
+    shown.check()
+    expect(page.get_by_label("Password")).to_have_attribute("type", "text")
+    shown.uncheck()
+    expect(page.get_by_label("Password")).to_have_attribute("type", "password")
+    page.get_by_role("main").get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Your account admin")
+    password, rating = page.get_by_label("New password (at least 12 characters)"), page.locator(".strength")
+    expect(rating).to_be_hidden()
+    for text, word in (
+        ("Xy7", "too short"),
+        ("aaaaaaaaaaaaaaaa", "weak"),
+        ("abcdefghijklmnop", "weak"),
+        ("qkzvbmwyhtdx", "acceptable"),
+        ("correct horse battery", "strong"),
+        ("\u9a6c\u7535\u6c60\u8ba2\u4e66\u9489\u6b63\u786e\u7684\u5929\u6c14\u597d", "strong"),
+    ):
+        password.fill(text)
+        expect(rating).to_contain_text(word)

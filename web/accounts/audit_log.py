@@ -16,6 +16,8 @@ _KEPT: Final = 100_000  # limit: entries, some 50 MB at most besides details; th
 _DETAILS_KEPT: Final = 32 << 20
 _REFUSED_KEPT: Final = 10_000  # limit: of refusals, which anybody can cause
 _TRIM_EVERY: Final = 100
+_SEARCHED: Final = 10_000  # limit: entries that a page and a login look at
+LOGIN: Final = "login"
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -103,6 +105,16 @@ class AuditLog:
         rows = self._database.execute(
             "SELECT id, at_ms, user, address, action, subject, outcome, before, after FROM audit ORDER BY id DESC LIMIT ?",
             (most,),
+        )
+        return [AuditEntry(*row) for row in rows]
+
+    def of_account(self, user: str, most: int = 50) -> list[AuditEntry]:
+        """The newest logins, and changes of password and role, of a user, among the newest entries; newest first."""
+        rows = self._database.execute(
+            "SELECT id, at_ms, user, address, action, subject, outcome, before, after FROM audit"
+            " WHERE id > (SELECT max(id) FROM audit) - ? AND (subject = ? OR (user = ? AND action = 'login'))"
+            " AND action IN ('login', 'account.password', 'user.password', 'user.role') ORDER BY id DESC LIMIT ?",
+            (_SEARCHED, user, user, most),
         )
         return [AuditEntry(*row) for row in rows]
 

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -39,10 +39,19 @@ logger = logging.getLogger(__name__)
 class AlertService:
     """Runs until it is cancelled."""
 
-    def __init__(self, book: AlertBook, admin: Admin, read_chart: ReadChart, pause_s: float = _PAUSE_S) -> None:
+    def __init__(
+        self,
+        book: AlertBook,
+        admin: Admin,
+        read_chart: ReadChart,
+        may_send_to: Callable[[str], bool] = lambda _: True,
+        pause_s: float = _PAUSE_S,
+    ) -> None:
+        """`may_send_to`: whether channels may connect to a host."""
         self._book = book
         self._admin = admin
         self._read_chart = read_chart
+        self._may_send_to = may_send_to
         self._pause_s = pause_s
         self._observations = Observations()
         firing = book.firing()
@@ -115,6 +124,13 @@ class AlertService:
             problem = channel.problem()
             if problem is not None:
                 raise problem
+            if not self._may_send_to(channel.target_host):
+                raise Invalid(
+                    "channel {name}: alerts may not be sent to {host}",
+                    "Add the host to consoleAlertHosts in the console's configuration, then restart the console.",
+                    name=repr(channel.name),
+                    host=channel.target_host,
+                )
         used = {name for rule in self._rules for name in rule.channels} - {LOG}
         if used - set(names):
             raise Invalid(
@@ -236,4 +252,6 @@ class AlertService:
                 return
 
     async def _send(self, channel: Channel, events: list[AlertEvent]) -> None:
+        if not self._may_send_to(channel.target_host):
+            raise NotDelivered(f"alerts may not be sent to {channel.target_host} (consoleAlertHosts)")
         await asyncio.get_running_loop().run_in_executor(self._threads, channel.send, events)

@@ -3,6 +3,7 @@
 import http.client
 import logging
 import smtplib
+import socket
 import ssl
 from email.message import EmailMessage
 from typing import Final, TypeAlias
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from headrace.model.address_list import parse_address
 from web.alerts.evaluator import AlertEvent
 from web.config import is_loopback_host
 from web.deadline import deadline
@@ -51,6 +53,11 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
             )
         return None
 
+    @property
+    def target_host(self) -> str:
+        """Where it connects."""
+        return urlsplit(self.url).hostname or ""
+
     def send(self, events: list[AlertEvent]) -> None:
         """Raises NotDelivered. Redirects are not followed."""
         parts = urlsplit(self.url)
@@ -63,6 +70,7 @@ class Webhook(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=
         try:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.connect()
+            _check_peer(connection.sock)
             with deadline(DEADLINE_S, lambda: connection.sock):
                 connection.request("POST", path, msgspec.json.encode({"events": events}), headers)
                 with connection.getresponse() as answer:
@@ -102,6 +110,11 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
             return Invalid("channel {name}: a password requires TLS: use starttls or tls", name=repr(self.name))
         return None
 
+    @property
+    def target_host(self) -> str:
+        """Where it connects."""
+        return self.host
+
     def send(self, events: list[AlertEvent]) -> None:
         """Raises NotDelivered if no recipient was accepted; others are logged."""
         message = EmailMessage()
@@ -118,6 +131,7 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
                 else smtplib.SMTP(self.host, self.port, timeout=TIMEOUT_S) as server,
                 deadline(DEADLINE_S, lambda: server.sock),
             ):
+                _check_peer(server.sock)
                 if self.security == "starttls":
                     server.starttls(context=context)
                 if self.user:
@@ -131,6 +145,14 @@ class Mail(msgspec.Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
 
 
 Channel: TypeAlias = Webhook | Mail
+
+
+def _check_peer(connection: socket.socket | None) -> None:
+    """Whatever a name resolves to: at a link-local address is the metadata service of clouds, which trusts this machine. Raises OSError."""
+    if connection is not None:
+        address = parse_address(connection.getpeername()[0])
+        if address is None or address.is_link_local:
+            raise OSError("its address is a link-local address")
 
 
 def log_event(event: AlertEvent) -> None:

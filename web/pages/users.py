@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from web.accounts.audit_log import AuditEntry, AuditLog
+from web.accounts.audit_log import LOGIN, AuditEntry, AuditLog
 from web.accounts.login_limits import WRONG_PASSWORDS, LoginLimits
 from web.accounts.sessions import Sessions
 from web.accounts.users import LOGS_IN_ELSEWHERE, User, Users
@@ -43,6 +43,17 @@ class SessionRow(msgspec.Struct, frozen=True):
     browser: str
     created: int
     last_seen: int
+
+
+class AccountEvent(msgspec.Struct, frozen=True):
+    """A login, or a change of a user's password or role."""
+
+    at: int
+    event: str
+    outcome: str
+    user: str
+    """Who did it; empty for a login that failed."""
+    address: str
 
 
 class AddUserForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -102,6 +113,22 @@ _AUDIT_COLUMNS: Final[tuple[Column[AuditEntry], ...]] = (
     Column("address", "Address"),
     Column("before", "Before", says=lambda row: _beginning(row.before)),
     Column("after", "After", says=lambda row: _beginning(row.after)),
+)
+
+
+_EVENT_WORDS: Final = {
+    LOGIN: "login",
+    "account.password": "password changed",
+    "user.password": "password set by an administrator",
+    "user.role": "role changed",
+}
+"""English, keys of the translations."""
+_EVENT_COLUMNS: Final[tuple[Column[AccountEvent], ...]] = (
+    Column("at", "Time", Kind.TIME),
+    Column("event", "Event", is_word=True),
+    Column("outcome", "Outcome", is_word=True),
+    Column("user", "User"),
+    Column("address", "Address"),
 )
 
 
@@ -222,7 +249,14 @@ class UserPages:
         user = self._users.find(visit.user)
         kind = "local" if user is None else _kind(user)
         data = {"role": visit.access.name.lower(), "kind": kind}
-        return View("Your account", "users/account.html", data, subject=visit.user)
+        events = [
+            AccountEvent(one.at_ms, _EVENT_WORDS[one.action], one.outcome, one.user, one.address)
+            for one in self._audit.of_account(visit.user)
+        ]
+        table = Table(
+            "events", AccountEvent, events, _EVENT_COLUMNS, sort="-at", empty="No login and no change is recorded."
+        )
+        return View("Your account", "users/account.html", data, [table], visit.user)
 
     async def list_audit(self, _visit: Visit) -> View:
         """The newest entries of the audit log."""

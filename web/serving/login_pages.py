@@ -1,17 +1,19 @@
 """Login, logout and the first administrator. These set cookies, which no other page does."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from sanic import HTTPResponse, Request
 from sanic.response import redirect
 
-from web.accounts.audit_log import AuditLog
+from web.accounts.audit_log import LOGIN, AuditEntry, AuditLog
 from web.accounts.first_login import FirstLogin
 from web.accounts.login_limits import LoginLimits
+from web.accounts.sessions import csrf_token
 from web.accounts.users import Users
 from web.errors import Invalid, QueryFailed, Refused, TooOften
 from web.paths import path_of
-from web.routes import Access, Raw, View, Visit
+from web.routes import Access, Outcome, Raw, View, Visit
 from web.serving.forms import read_fields
 from web.serving.page_renderer import PageRenderer
 from web.serving.visitors import CSRF_FIELD
@@ -127,6 +129,9 @@ class LoginPages:
         # A new token: whoever planted the old one has nothing.
         self._visitors.sessions.close(self._visitors.token(request))
         token = self._visitors.sessions.open(user, visit.address, request.headers.get("user-agent", ""))
+        told = what_happened(self._audit.of_account(user))
+        if told is not None:
+            self._pages.notice_to(csrf_token(token), told)
         response = redirect(self._pages.templates.url(safe_path(then)), status=303)
         self._visitors.remember(request, response, token)
         return response
@@ -161,6 +166,22 @@ class LoginPages:
         data = {"name": name, "failure": failure, "token": visit.arguments.get("token", "")}
         view = View("Create the first administrator", "first_login.html", data)
         return self._pages.page(request, visit, view, status=200 if failure is None else failure.status)
+
+
+def what_happened(events: Sequence[AuditEntry]) -> Outcome | None:
+    """What a user who has just logged in is told: that password or role were changed since the login before, or that it came from another address."""
+    done = [event for event in events if event.outcome == "done"]
+    logins = [at for at, event in enumerate(done) if event.action == LOGIN]
+    if len(logins) < 2:
+        return None
+    now, before = done[logins[0]], done[logins[1]]
+    if logins[1] - logins[0] > 1:
+        text = "Your password or your role was changed since your last login. If you did not expect this, tell an administrator."
+        return Outcome(text, {}, is_warning=True, details="/account")
+    if now.address != before.address:
+        text = "Your last login was from another address: {address}."
+        return Outcome(text, {"address": before.address}, details="/account")
+    return None
 
 
 def safe_path(path: str) -> str:

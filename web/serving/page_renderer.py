@@ -51,7 +51,11 @@ class PageRenderer:
 
     def notice(self, request: Request, outcome: Outcome) -> None:
         """Show the outcome of a change on the session's next page."""
-        self._notices[self.visitors.csrf(request)] = outcome
+        self.notice_to(self.visitors.csrf(request), outcome)
+
+    def notice_to(self, csrf: str, outcome: Outcome) -> None:
+        """The same for the session with this CSRF token."""
+        self._notices[csrf] = outcome
         while len(self._notices) > _MOST_NOTICES:
             self._notices.popitem(last=False)
 

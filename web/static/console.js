@@ -1,4 +1,4 @@
-// Behaviour of all pages: times in the viewer's zone, shown and entered, light and dark, keyboard shortcuts. Pages work without it; times are in UTC then.
+// Behaviour of all pages: times in the viewer's zone, shown and entered, passwords, light and dark, keyboard shortcuts. Pages work without it; times are in UTC then.
 "use strict";
 (() => {
   // 2026-11-23 09:00:00 in every language: a time can be copied from a page into a form.
@@ -61,6 +61,7 @@
   function onInput(event) {
     const field = event.target;
     if ("moment" in field.dataset) checkField(field);
+    if ("strength" in field.dataset) showStrength(field);
     // In place of the browser's own words, which do not name the characters.
     if ("rule" in field.dataset) field.setCustomValidity(field.validity.patternMismatch ? field.dataset.rule : "");
   }
@@ -111,6 +112,44 @@
     else event.target.dataset.sent = "";
   }
 
+  // A box in each form with passwords and keys shows what is typed in them.
+  function addReveals() {
+    for (const form of document.querySelectorAll("form:has(input[type=password])")) {
+      const label = document.createElement("label");
+      const box = document.createElement("input");
+      const text = document.createElement("span");
+      label.className = "line";
+      box.type = "checkbox";
+      text.textContent = document.body.dataset.reveal;
+      label.append(box, text);
+      const fields = form.querySelectorAll("input[type=password]");
+      const show = (isShown) => { for (const field of fields) field.type = isShown ? "text" : "password"; };
+      box.addEventListener("change", () => show(box.checked));
+      form.addEventListener("submit", () => show(false));  // browsers remember what was entered into plain fields
+      form.querySelector("button").before(label);
+    }
+  }
+
+  // 0: too short, 1: weak, 2: acceptable, 3: strong. Characters that repeat or continue the one before count nothing. The server also refuses common
+  // words.
+  function strengthOf(text) {
+    const characters = [...text];
+    if (characters.length < 12) return 0;
+    const counted = characters.filter((one, at) => !at || Math.abs(one.codePointAt(0) - characters[at - 1].codePointAt(0)) > 1);
+    const kinds = [[/[0-9]/, 10], [/[a-z]/, 26], [/[A-Z]/, 26], [/[ -/:-@[-`{-~]/, 33], [/[^ -~]/, 100]];
+    const choices = kinds.reduce((sum, [kind, size]) => sum + (kind.test(text) ? size : 0), 0);
+    const bits = Math.min(counted.length, 2 * new Set(characters).size) * Math.log2(choices);
+    return bits < 50 ? 1 : bits < 70 ? 2 : 3;
+  }
+
+  function showStrength(field) {
+    const place = field.closest("label").nextElementSibling;
+    const strength = strengthOf(field.value);
+    place.hidden = !field.value;
+    place.querySelector("meter").value = strength;
+    place.querySelector("span").textContent = place.dataset.words.split("|")[strength];
+  }
+
   // Fields that do not belong to what is chosen are neither shown nor sent.
   function showChosen(choice) {
     for (const fields of choice.form.querySelectorAll("fieldset[data-for]")) fields.hidden = fields.disabled = fields.dataset.for !== choice.value;
@@ -143,6 +182,7 @@
   }
 
   showTimes(document);
+  addReveals();
   for (const choice of document.querySelectorAll("select[data-chooses-fields]")) showChosen(choice);
   document.addEventListener("submit", onSubmit);
   document.addEventListener("formdata", sendFields);

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from web.alerts.channels import Mail, NotDelivered, Webhook
 from web.alerts.evaluator import CLEAR_S, AlertEvent, Evaluator
 from web.alerts.observations import Observations
 from web.alerts.rules import DEFAULT_RULES, Rule, What, problem_of
+from web.config import ConsoleConfig
 from web.errors import Invalid, NotFound
 from web.history.history_file import Chart
 from web.pages.alerts.alert_rows import firing_rows
@@ -359,11 +361,11 @@ class FakeAdmin:
         return {"fileReservedTime": "72"}
 
 
-def service_on(book: AlertBook) -> AlertService:
+def service_on(book: AlertBook, may_send_to: Callable[[str], bool] = lambda _: True) -> AlertService:
     def read(names: list[str], *_: float) -> Chart:
         return Chart(600, [], {name: [] for name in names})
 
-    return AlertService(book, FakeAdmin(), read, pause_s=0.0)  # type: ignore[arg-type]
+    return AlertService(book, FakeAdmin(), read, may_send_to, pause_s=0.0)  # type: ignore[arg-type]
 
 
 async def notified(hook: Hook, count: int) -> None:
@@ -486,3 +488,53 @@ def test_service_evaluates_what_the_recorder_hands_over(book: AlertBook) -> None
         await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(main())
+
+
+# ---- where alerts may be sent
+
+
+@pytest.mark.parametrize(
+    ("hosts", "host", "may_send"),
+    [
+        ("", "hooks.example.org", True),
+        ("hooks.example.org", "Hooks.Example.org", True),
+        ("hooks.example.org", "hooks.example.org.evil.test", False),
+        ("*.example.org, 10.0.0.0/8", "hooks.example.org", True),
+        ("*.example.org", "example.org", False),
+        ("*.example.org", "10.1.2.3", False),
+        ("*.example.org, 10.0.0.0/8", "10.1.2.3", True),
+        ("10.0.0.0/8 ::1", "::1", True),
+        ("10.0.0.0/8", "localhost", False),
+    ],
+)
+def test_hosts_of_channels_are_those_that_are_allowed(hosts: str, host: str, *, may_send: bool) -> None:
+    assert ConsoleConfig(console_alert_hosts=hosts).may_send_alerts_to(host) is may_send
+
+
+@pytest.mark.parametrize("hosts", ["http://hooks.test", "a*b", "*", "10.0.0.1/8", "hooks.test:8080"])
+def test_list_of_allowed_hosts_with_anything_else_is_refused(hosts: str) -> None:
+    with pytest.raises(ValueError, match="consoleAlertHosts"):
+        ConsoleConfig(console_alert_hosts=hosts)
+
+
+def test_channel_to_another_host_is_neither_saved_nor_used(book: AlertBook, hook: Hook) -> None:
+    async def main() -> None:
+        service = service_on(book)
+        service.change_channels([Webhook("ops", hook.url)])
+        service = service_on(book, ConsoleConfig(console_alert_hosts="*.example.org").may_send_alerts_to)
+        with pytest.raises(NotDelivered, match=r"may not be sent to 127\.0\.0\.1"):
+            await service.test_channel("ops")
+        for channel in (Webhook("ops", hook.url), Mail("mail", "mail.test", "a@b.test", ("c@d.test",))):
+            with pytest.raises(Invalid, match="may not be sent to"):
+                service.change_channels([channel])
+        service.change_channels([Webhook("ops", "https://hooks.example.org/x")])
+
+    asyncio.run(main())
+    assert hook.posted == []
+
+
+def test_nothing_is_sent_to_a_link_local_address_whatever_its_name(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "parse_address", lambda _: ipaddress.ip_address("169.254.169.254"))
+    with pytest.raises(NotDelivered, match="link-local"):
+        Webhook("ops", hook.url).send([])
+    assert hook.posted == []

@@ -1,4 +1,5 @@
 import contextlib
+import html
 import re
 import sqlite3
 import stat
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.console import PASSWORD, RunningConsole, request
+from support.console import PASSWORD, Page, RunningConsole, request
 from web.accounts.database import open_database
 from web.accounts.login_limits import FAILURES_OF_ADDRESS, LoginLimits
 from web.errors import DatabaseUnusable
@@ -251,3 +252,55 @@ def test_change_that_cannot_be_written_to_the_audit_log_is_not_done(console: Run
         answer = admin.post("/users", form)
         assert (answer.status, "database failed: disk is full" in answer.cause) == (503, True)
         assert database.execute("SELECT name FROM users").fetchall() == [("admin",)]
+
+
+# ---- what users are told of their own account
+
+
+def notice_of(page: Page) -> str:
+    """What the page shows once."""
+    found = re.search(r'<p class="(?:problems|notice)" role="status">(.*?)</p>', page.text, re.DOTALL)
+    return "" if found is None else html.unescape(re.sub("<[^>]*>", "", found[1]))
+
+
+def test_user_is_told_after_a_login_that_the_password_was_changed(console: RunningConsole) -> None:
+    admin, user = console.administrator(), console.browser()
+    admin.send("/users", {"user": "olga", "password": PASSWORD, "role": "viewer"}, page="/account")
+    for _ in range(2):
+        assert user.log_in("olga", PASSWORD).status == 303
+        assert notice_of(user.get("/account")) == ""
+    changed = admin.send("/users/olga/password", {"password": "another long password"}, page="/account")
+    assert changed.status == 303, changed.cause
+    assert user.log_in("olga", PASSWORD).status == 403
+    assert user.log_in("olga", "another long password").status == 303
+    assert "Your password or your role was changed since your last login." in notice_of(user.get("/account"))
+    assert notice_of(user.get("/account")) == ""
+    events = user.read("/account")["events"]["rows"]
+    assert [(row["event"], row["user"], row["outcome"]) for row in events[:3]] == [
+        ("login", "olga", "done"),
+        ("login", "", "refused: wrong name or password"),
+        ("password set by an administrator", "admin", "done"),
+    ]
+    assert {row["event"] for row in admin.read("/account")["events"]["rows"]} == set(), "nothing of others"
+
+
+def test_user_is_told_after_a_login_that_the_one_before_came_from_another_address(tmp_path: Path) -> None:
+    with RunningConsole(tmp_path / "console", console_trusted_proxies="127.0.0.1") as console:
+        console.administrator()
+        for address, told in (("192.0.2.1", ""), ("192.0.2.1", ""), ("192.0.2.9", "192.0.2.1"), ("192.0.2.9", "")):
+            user, sent = console.browser(), {"X-Forwarded-For": address}
+            assert user.post("/login", {"name": "admin", "password": PASSWORD}, sent).status == 303
+            notice = notice_of(user.get("/account", sent))
+            assert notice == (f"Your last login was from another address: {told}. Show details" if told else "")
+
+
+def test_form_of_the_own_password_cannot_change_the_role(console: RunningConsole) -> None:
+    admin, user = console.administrator(), console.browser()
+    admin.send("/users", {"user": "olga", "password": PASSWORD, "role": "viewer"}, page="/account")
+    user.log_in("olga", PASSWORD)
+    form = {"current": PASSWORD, "password": "another long password", "again": "another long password"}
+    more = {"role": "admin", "access": "3", "user": "admin", "name": "admin"}
+    assert user.send("/account/password", {**form, **more}, page="/account").status == 303
+    assert console.browser().log_in("admin", PASSWORD).status == 303
+    assert user.log_in("olga", "another long password").status == 303
+    assert user.read("/account")["role"] == "viewer"

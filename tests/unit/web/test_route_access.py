@@ -49,6 +49,12 @@ def test_every_entry_of_the_navigation_is_in_one_group(routes: list[Route]) -> N
     assert {title for title, _ in MENU_GROUPS if title} <= set(catalogue("zh"))
 
 
+def test_no_form_takes_a_field_that_it_does_not_declare(routes: list[Route]) -> None:
+    forms = {route.form for route in routes if isinstance(route, Change)}
+    assert len(forms) > 20
+    assert [form for form in forms if not form.__struct_config__.forbid_unknown_fields] == []
+
+
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
     with RunningConsole(tmp_path_factory.mktemp("console"), api_timeout=0.2) as console:

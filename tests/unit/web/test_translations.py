@@ -81,7 +81,7 @@ def texts_of_failures() -> Iterator[str]:
 
 TABLES = {
     "CHECK", "FAILED_LOGINS", "FIRST_BROKERS", "FURTHEST_GROUPS", "LOGS_IN_ELSEWHERE", "STORE_LATENCY", "WHAT_WORDS", "WRONG_PASSWORDS",
-    "_FAILED", "_LABELS", "_MEASURES", "_MEASURES_OF_ONE", "_NO_SAMPLE", "_PERMISSION_WORDS", "_ROLE_OF_PROVIDER", "_SETTINGS", "_STOPPED", "_TITLES",
+    "_EVENT_WORDS", "_FAILED", "_LABELS", "_MEASURES", "_MEASURES_OF_ONE", "_NO_SAMPLE", "_PERMISSION_WORDS", "_ROLE_OF_PROVIDER", "_SETTINGS", "_STOPPED", "_TITLES",
 }  # fmt: skip
 """Constants with texts, which are passed on."""
 

@@ -71,7 +71,7 @@ class LetterRow(msgspec.Struct, frozen=True):
     """The copy's message id; None: it was not sent again; empty: the console does not know whether it was stored."""
 
 
-class ResendForm(msgspec.Struct, frozen=True):
+class ResendForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Chosen dead letters, which are to be sent again."""
 
     message: Annotated[list[str], msgspec.Meta(max_length=_MOST_CHOSEN)] = []
@@ -81,7 +81,7 @@ class ResendForm(msgspec.Struct, frozen=True):
     """Includes those that were already resent."""
 
 
-class ResendAllForm(msgspec.Struct, frozen=True):
+class ResendAllForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All dead letters in ranges of offsets."""
 
     range: Annotated[list[str], msgspec.Meta(max_length=500)]
@@ -89,7 +89,7 @@ class ResendAllForm(msgspec.Struct, frozen=True):
     rate: Annotated[int, msgspec.Meta(ge=1, le=500)] = 50
 
 
-class CancelForm(msgspec.Struct, frozen=True):
+class CancelForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Nothing is needed."""
 
 

@@ -16,7 +16,7 @@ from web.routes import Outcome, View, Visit
 BrokerId = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
 
 
-class SettingsForm(msgspec.Struct, frozen=True):
+class SettingsForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A group's settings, the same at all brokers that have it."""
 
     is_enabled: bool = True
@@ -29,13 +29,13 @@ class SettingsForm(msgspec.Struct, frozen=True):
     notifies: bool = True
 
 
-class NewGroup(SettingsForm, frozen=True, kw_only=True):
+class NewGroup(SettingsForm, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A group to be created."""
 
     name: str
 
 
-class Deletion(msgspec.Struct, frozen=True):
+class Deletion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The deletion of a group."""
 
     name: str

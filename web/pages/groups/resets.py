@@ -44,7 +44,7 @@ _DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d", re.ASCII)
 _TIME_OF_DAY: Final = re.compile(r"\d\d?:\d\d", re.ASCII)
 
 
-class Reset(msgspec.Struct, frozen=True):
+class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a group's offsets of a topic are reset to."""
 
     topic: str
@@ -60,7 +60,7 @@ class Reset(msgspec.Struct, frozen=True):
     """For `group`: the group whose offsets are copied."""
 
 
-class Clone(msgspec.Struct, frozen=True):
+class Clone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The group to which the offsets of a topic are copied."""
 
     topic: str
@@ -333,7 +333,9 @@ def parse_time(text: str, *, is_end: bool = False) -> int:
 
 
 def _from_arguments(visit: Visit, kind: type[F]) -> F:
-    given = {key: value.strip() for key, value in visit.arguments.items() if value.strip()}
+    """The form as it is in an address, which also has arguments of tables."""
+    known = {field.name for field in msgspec.structs.fields(kind)}
+    given = {key: value.strip() for key, value in visit.arguments.items() if value.strip() and key in known}
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:

@@ -43,7 +43,7 @@ class TrackRow(msgspec.Struct, frozen=True):
     """Connected ones; None: unknown."""
 
 
-class Push(msgspec.Struct, frozen=True):
+class Push(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A push of a message to one connected client."""
 
     group: Annotated[str, msgspec.Meta(min_length=1)]
@@ -51,7 +51,7 @@ class Push(msgspec.Struct, frozen=True):
     """Empty: the first member that is connected."""
 
 
-class Resend(msgspec.Struct, frozen=True):
+class Resend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A copy of a message, sent again."""
 
     group: str = ""

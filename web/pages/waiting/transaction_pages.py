@@ -70,7 +70,7 @@ class DiscardedRow(msgspec.Struct, frozen=True):
     """When an operator made the broker check it again; None: not yet."""
 
 
-class CheckAgain(msgspec.Struct, frozen=True):
+class CheckAgain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Discarded messages that a broker is to check again."""
 
     message: Annotated[list[str], msgspec.Meta(max_length=PAGE)] = []
