@@ -126,7 +126,8 @@
       const show = (isShown) => { for (const field of fields) field.type = isShown ? "text" : "password"; };
       box.addEventListener("change", () => show(box.checked));
       form.addEventListener("submit", () => show(false));  // browsers remember what was entered into plain fields
-      form.querySelector("button").before(label);
+      const last = fields[fields.length - 1].closest("label");
+      (last.nextElementSibling?.matches(".strength") ? last.nextElementSibling : last).after(label);
     }
   }
 
