@@ -31,7 +31,7 @@ ALL_ROWS = 250
 UNIT = re.compile(r"\d (ms|s|min|h|d)\b(?! \(local\))")
 """A duration in English, but for the output of exports."""
 CODE = frozenset({"code", "kbd", "pre"})
-NAMES = {"admin", "log"}
+NAMES = {"admin", "log", "login"}
 """Texts of the console that are also names of others."""
 
 

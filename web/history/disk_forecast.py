@@ -24,6 +24,12 @@ _LEAST_S: Final = 3_600.0
 """Of history, before a rate is computed from it."""
 _LEAST_RISE_S: Final = 300.0
 """Of history, before a rise of used space is computed from it."""
+_LASTING_S: Final = 180.0
+"""How long a rise must last to be continued: a file that is copied once takes less."""
+_LATEST_S: Final = 120.0
+"""In the newest samples of this time, used space must still rise."""
+_SMALL_PART: Final = 0.1
+"""Of a rise: what counts as nothing."""
 _STEEP_S: Final = 6 * 3_600.0
 """A rise is steep if the disk is full before, should it go on."""
 
@@ -108,16 +114,26 @@ def forecast(facts: DiskFacts) -> DiskForecast | None:
 
 
 def steep_rise(times: Sequence[int], shares: Sequence[float | None], retention_s: float) -> DiskForecast | None:
-    """The forecast that continues the rise of used space at these times; None if it is not steep, or if messages expire before the disk is full."""
+    """The forecast that continues the rise of used space at these times; None if it is short, over or not steep, or if messages expire before the disk is full."""
     known = [(at, share) for at, share in zip(times, shares, strict=True) if share is not None]
     if not known or known[-1][0] - known[0][0] < _LEAST_RISE_S:
         return None
     (begin_s, _), (end_s, used) = known[0], known[-1]
     # All samples count: from the first and the last alone, the rate would change with each sample.
     rate = linear_regression(*zip(*known, strict=True)).slope
-    if rate <= 0 or used >= 1 or (1 - used) / rate > min(_STEEP_S, retention_s):
+    if rate <= 0 or used >= 1 or not _goes_on(known) or (1 - used) / rate > min(_STEEP_S, retention_s):
         return None
     return DiskForecast(((0.0, used), ((1 - used) / rate, 1.0)), float(end_s - begin_s), is_steep=True)
+
+
+def _goes_on(known: Sequence[tuple[int, float]]) -> bool:
+    """Whether used space has risen for a while and still rises."""
+    end_s, used = known[-1]
+    shares = [share for _, share in known]
+    small = (max(shares) - min(shares)) * _SMALL_PART
+    begin_s = max(at for at, share in known if share <= min(shares) + small)
+    latest = max((share for at, share in known if at <= end_s - _LATEST_S), default=used)
+    return used > max(shares) - small and used > latest + small and end_s - begin_s >= _LASTING_S
 
 
 def write_rate(times: Sequence[int], ends: Sequence[float | None]) -> float | None:

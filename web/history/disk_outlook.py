@@ -6,7 +6,7 @@ from typing import Final
 
 from web.history.disk_forecast import DiskFacts, DiskForecast, forecast, history_s, missing_s, steep_rise, write_rate
 from web.history.history_file import Chart
-from web.sampling.sample import BrokerSample, disk_sizes
+from web.sampling.sample import BrokerSample, disk_sizes, disk_total
 
 DAY_S: Final = 86_400
 WEEK_S: Final = 7 * DAY_S
@@ -49,10 +49,7 @@ def disk_outlook(
         return TooEarly(min(missing_s(*history) for history in histories))
     earliest_ms = broker.number("earliestMessageTimeStamp") or 0
     age_s = max(now_s - earliest_ms / 1000, 0.0) if earliest_ms > 0 else 0.0
-    total, free = sizes
-    ratio = broker.number("commitLogDiskRatio")
-    if ratio is not None and 0 <= ratio < 1:
-        # The ratio that the broker compares with its limits leaves out what the file system reserves: the size follows from it.
-        total = round(free / (1 - ratio))
-    found = forecast(DiskFacts(total, free, round(end - max(first, 0)), age_s, retention_s, max(rates)))
+    # The ratio that the broker compares with its limits leaves out what the file system reserves: the size follows from it.
+    total = disk_total(broker.runtime) or sizes[0]
+    found = forecast(DiskFacts(total, sizes[1], round(end - max(first, 0)), age_s, retention_s, max(rates)))
     return None if found is None else replace(found, history_s=max(history_s(*history) for history in histories))

@@ -217,7 +217,7 @@ class OverviewPages:
             data.update(state=status["state"], uptime_ms=status["uptime_ms"])
             tables.append(Table("roles", RoleRow, _roles(status), _ROLE_COLUMNS))
             findings = _findings(status)
-            empty = "The brokers check that the connected members of a group have the same subscriptions and different client ids, and that every queue has a member. They found no problem. Groups without members and lag are not checked here."
+            empty = "The brokers check that the connected members of a group have the same subscriptions and different client ids, and that every queue has a member. They found no problem. Groups without members are not checked here, nor is lag."
             tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty=empty))
         return View("Dashboard", "overview.html", data, tables, problems=problems)
 

@@ -12,7 +12,7 @@ from headrace.errors import HeadraceError
 from headrace.model.message_queue import MessageQueue
 from web.cluster.topic_reader import TopicReader
 from web.errors import NotFound, QueryFailed
-from web.pages.groups.group_page import member_path
+from web.pages.groups.group_page import NOBODY, member_path
 from web.pages.groups.group_reads import GroupReads
 from web.paths import path_of
 from web.routes import View, Visit
@@ -33,6 +33,8 @@ class ConsumerRow(msgspec.Struct, frozen=True):
     """How long ago the group's next message was stored, ms; 0: none waits; None: it could not be read."""
     problem: str = ""
     """What could not be read of the group or its members."""
+    members: int | None = None
+    """Connected ones; None: unknown."""
 
 
 class _GroupState(msgspec.Struct, frozen=True):
@@ -41,9 +43,10 @@ class _GroupState(msgspec.Struct, frozen=True):
     owners: Mapping[MessageQueue, str]
     delays: Mapping[MessageQueue, int]
     problem: str
+    members: int
 
 
-_COLUMNS: Final[tuple[Column[ConsumerRow], ...]] = (
+CONSUMER_COLUMNS: Final[tuple[Column[ConsumerRow], ...]] = (
     Column("broker", "Broker"),
     Column("queue", "Queue", Kind.NUMBER),
     Column("group", "Consumer group", link=lambda row: path_of("groups", row.group)),
@@ -54,6 +57,7 @@ _COLUMNS: Final[tuple[Column[ConsumerRow], ...]] = (
         is_enriched=True,
         help="The member to which the queue is assigned, as members report it.",
         none="no member reported",
+        says=lambda row: (NOBODY, {}) if row.client is None and row.members == 0 else None,
     ),
     Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet.", none="unknown"),
     Column(
@@ -109,7 +113,7 @@ class TopicConsumers:
             "consumers",
             ConsumerRow,
             rows,
-            _COLUMNS,
+            CONSUMER_COLUMNS,
             search=("group", "broker"),
             enrich=lambda some: self._enrich(topic, some),
             empty="No consumer group consumes it.",
@@ -130,7 +134,9 @@ class TopicConsumers:
             queue = MessageQueue(topic, row.broker, row.queue)
             delay = 0 if row.lag == 0 else state.delays.get(queue)
             client, problem = state.owners.get(queue), state.problem
-            enriched.append(msgspec.structs.replace(row, client=client, delay=delay, problem=problem))
+            enriched.append(
+                msgspec.structs.replace(row, client=client, delay=delay, problem=problem, members=state.members)
+            )
         return enriched
 
     async def _state(self, topic: str, group: str) -> _GroupState:
@@ -150,4 +156,4 @@ class TopicConsumers:
             delays = await self._groups.delays(group, topic)
         except HeadraceError as error:
             problems.append(str(error))
-        return _GroupState(owners, delays, "; ".join(problems))
+        return _GroupState(owners, delays, "; ".join(problems), len(connection.connection_set))

@@ -108,9 +108,9 @@ class BrokerReader:
         wanted = sorted(topics.intersection(map(names.retry_topic, groups)))[:_MOST_DETAILS]
         counts = await self._each(self._count, wanted)
         return tuple(
-            Progress(topic.removeprefix(names.RETRY_PREFIX), topic, stored, None, 0.0, ever)
-            for topic, (ever, stored) in zip(wanted, counts, strict=True)
-            if stored
+            Progress(topic.removeprefix(names.RETRY_PREFIX), topic, count[1], None, 0.0, count[0])
+            for topic, count in zip(wanted, counts, strict=True)
+            if count is not None and count[1]
         )
 
     async def _read_time_lag(self, topic: str, group: str) -> int:
@@ -178,7 +178,11 @@ class BrokerReader:
         """By group: how many messages its dead-letter topic has ever had, and how many are stored."""
         wanted = sorted(topic for topic in topics if topic.startswith(names.DLQ_PREFIX))[:_MOST_DETAILS]
         counts = await self._each(self._count, wanted)
-        return {topic.removeprefix(names.DLQ_PREFIX): count for topic, count in zip(wanted, counts, strict=True)}
+        return {
+            topic.removeprefix(names.DLQ_PREFIX): count
+            for topic, count in zip(wanted, counts, strict=True)
+            if count is not None
+        }
 
     async def _read_half_messages(self, topics: frozenset[str]) -> int | None:
         """Half messages that have not been checked off, less the op messages that have not been checked off: each resolves one."""
@@ -202,12 +206,12 @@ class BrokerReader:
         resolved = sum(offsets.get(names.TRANSACTION_OP_HALF_TOPIC, {}).values())
         return max(pending - checked + resolved, 0)
 
-    async def _count(self, topic: str) -> tuple[int, int]:
-        """How many messages the topic has ever had at this broker, and how many are stored."""
+    async def _count(self, topic: str) -> tuple[int, int] | None:
+        """How many messages the topic has ever had at this broker, and how many are stored; None if unknown."""
         try:
             stats = await self._admin.topic_stats(topic)
         except HeadraceError:
-            return 0, 0  # deleted meanwhile, or not yet registered
+            return None  # deleted meanwhile, or not yet registered
         own = [one for queue, one in stats.offset_table.items() if queue.broker_name == self._name]
         return sum(one.max_offset for one in own), sum(one.max_offset - one.min_offset for one in own)
 

@@ -191,6 +191,18 @@ def size_of_text(text: str) -> int | None:
         return None
 
 
+def disk_total(runtime: Mapping[str, str]) -> int | None:
+    """The bytes of which the broker reports the used share: without those that the file system reserves, which `disk_sizes` counts; None if unknown."""
+    sizes = disk_sizes(runtime)
+    if sizes is None:
+        return None
+    try:
+        ratio = float(runtime.get("commitLogDiskRatio", ""))
+    except ValueError:
+        return sizes[0]
+    return round(sizes[1] / (1 - ratio)) if 0 <= ratio < 1 else sizes[0]
+
+
 def disk_sizes(runtime: Mapping[str, str]) -> tuple[int, int] | None:
     """The size of the store's file system and its free space, bytes, from `Total : 9.8 GiB, Free : 4.5 GiB.`; None if unknown."""
     total, _, free = runtime.get("commitLogDirCapacity", "").rstrip(".").partition(",")

@@ -32,6 +32,12 @@ _BAD: Final = frozenset({
 _UNUSUAL: Final = frozenset({"offline", "waiting"})
 
 
+_FULL_WIDTH: Final = tuple("，。：；！？）")
+_END: Final = "\ufdd0"
+"""Marks the end of a text with full-width punctuation, which needs no space after it. A noncharacter: no text contains it."""
+_GAP: Final = re.compile(rf"{_END}\s+(?=[^<\s]|<(?:a|code|span|strong|time)\b)")
+
+
 class Templates:
     """Renders templates; `base_path` is put before every address."""
 
@@ -72,13 +78,25 @@ class Templates:
 
     def render(self, template: str, **values: Any) -> str:
         """The page. Every value that a template uses must be given: a missing one is an error."""
-        return self._environment.get_template(template).render(**values)
+        if "t" in values:
+            values["t"] = _with_ends(values["t"])
+        return _GAP.sub("", self._environment.get_template(template).render(**values)).replace(_END, "")
 
     def _version(self, name: str) -> str:
         """Part of the content's hash: browsers may keep files for ever."""
         if name not in self._versions:
             self._versions[name] = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
         return self._versions[name]
+
+
+def _with_ends(t: Callable[..., str]) -> Callable[..., str]:
+    """Translates as `t`, and marks where templates must not put a space before the next text."""
+
+    def translate(text: str, /, **values: Any) -> str:
+        translated = t(text, **values)
+        return translated + _END if translated.endswith(_FULL_WIDTH) else translated
+
+    return translate
 
 
 def format_number(value: float) -> str:

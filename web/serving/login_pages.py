@@ -102,6 +102,7 @@ class LoginPages:
         self._first_login.use()
         self._audit.add(user.name, visit.address, "user.create", user.name, after={"role": "admin"})
         await self._users.log_in(name, password)
+        self._audit.add(user.name, visit.address, LOGIN, user.name)
         return self.begin_session(request, visit, user.name, "/")
 
     async def _set_language(self, request: Request, _visit: Visit) -> HTTPResponse:

@@ -97,6 +97,7 @@
     show(body) {
       const columns = this.items.map((item) => body.series[item.dataset.series] || []);
       const isEmpty = columns.every((column) => column.every((value) => value === null));
+      // Of a chart whose series all have no data, the legend has no values: it is said once.
       const text = isEmpty ? this.figure.dataset.empty : "";
       if (this.state.textContent !== text) this.state.textContent = text;
       this.data = [body.times, ...columns];
@@ -166,7 +167,7 @@
         const column = this.data[number + 1];
         const known = column.filter((value) => value !== null);
         if (!known.length) {
-          item.querySelector(".value").textContent = this.figure.dataset.none;
+          item.querySelector(".value").textContent = this.plot ? this.figure.dataset.none : "";
           return `${item.querySelector(".label").textContent}: ${this.figure.dataset.none}`;
         }
         const own = isNewest && this.step <= FINEST_S ? item.dataset.value : undefined;

@@ -63,6 +63,8 @@ class Column(Generic[R]):
     is_enriched: bool = False
     is_word: bool = False
     """The value is a word of the console, which is translated, and not a name."""
+    words: frozenset[str] = frozenset()
+    """Values that are words of the console too, although others are names."""
     is_shown_if_any: bool = False
     """Left out on pages on which every row is empty there."""
     help: str = ""

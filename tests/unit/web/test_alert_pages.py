@@ -119,6 +119,12 @@ def test_page_of_a_rule_has_all_its_events_that_are_kept(admin: Browser) -> None
     assert "No alert of this rule is recorded." in admin.get("/alerts/rules/broker%20down").text
 
 
+def test_names_of_default_rules_are_translated(admin: Browser) -> None:
+    assert ">new dead letters</a>" in admin.get("/alerts").text
+    page = admin.get("/alerts", {"Accept-Language": "zh"})
+    assert ">新增死信</a>" in page.text
+
+
 def test_rule_is_created_changed_and_deleted(admin: Browser) -> None:
     assert send(admin, "/alerts/rules", RULE) == (303, "")
     row = rules(admin)["orders late"]

@@ -105,12 +105,49 @@ def test_number_of_alerts_of_a_rule_is_limited(monkeypatch: pytest.MonkeyPatch) 
     assert len(Evaluator().step(NOW, [rule], observed)) == 3
 
 
+def with_dead_letters(name: str, **counts: int | None) -> BrokerSample:
+    """None: there is a topic, but its messages were not counted."""
+    known = {group: count for group, count in counts.items() if count is not None}
+    return BrokerSample("C", name, 0, "h:1", topics=frozenset(f"%DLQ%{group}" for group in counts), dead_letters=known)
+
+
+def new_dead_letters(observations: Observations, at: float, *brokers: BrokerSample) -> dict[str, float]:
+    return dict(observations.observe(Sample(NOW + at, brokers), {}, {})[What.DEAD_LETTERS])
+
+
+def test_first_dead_letters_of_a_group_are_new() -> None:
+    observations = Observations()
+    assert new_dead_letters(observations, 0, with_dead_letters("a", old=100)) == {"old": 0}
+    assert new_dead_letters(observations, 10, with_dead_letters("a", old=100, billing=6)) == {"old": 0, "billing": 6}
+    assert new_dead_letters(observations, 40, with_dead_letters("a", old=100, billing=7)) == {"old": 0, "billing": 7}
+    assert new_dead_letters(observations, 700, with_dead_letters("a", old=100, billing=7)) == {"old": 0, "billing": 0}
+
+
+def test_dead_letters_of_a_broker_that_is_seen_first_are_not_new() -> None:
+    observations = Observations()
+    down = BrokerSample("C", "b", 0, "h:2", problem="no answer")
+    new_dead_letters(observations, 0, with_dead_letters("a", billing=4), down)
+    both = (with_dead_letters("a", billing=4), with_dead_letters("b", billing=9, uncounted=None))
+    assert new_dead_letters(observations, 10, *both) == {"billing": 0}
+    assert new_dead_letters(observations, 20, with_dead_letters("a", billing=4), down) == {"billing": 0}
+    both = (with_dead_letters("a", billing=4), with_dead_letters("b", billing=9, uncounted=3))
+    assert new_dead_letters(observations, 2_000, *both) == {"billing": 0, "uncounted": 0}
+
+
+def test_dead_letters_of_a_topic_that_is_created_again_are_new() -> None:
+    observations = Observations()
+    new_dead_letters(observations, 0, with_dead_letters("a", billing=4))
+    assert new_dead_letters(observations, 10, with_dead_letters("a")) == {}
+    assert new_dead_letters(observations, 20, with_dead_letters("a", billing=5)) == {"billing": 5}
+
+
 def test_counters_are_observed_by_their_growth_of_ten_minutes() -> None:
     observations = Observations()
 
     def dead(at: float, count: float) -> float:
-        values = {"group.dead/billing": count, "group.lag/billing": 7.0, "group.time/billing": 1500.0}
-        observed = observations.observe(Sample(NOW + at), values, {"broker-a": 2.0})
+        values = {"group.lag/billing": 7.0, "group.time/billing": 1500.0}
+        sample = Sample(NOW + at, (with_dead_letters("a", billing=int(count)),))
+        observed = observations.observe(sample, values, {"broker-a": 2.0})
         assert observed[What.LAG_MESSAGES] == {"billing": 7.0}
         assert observed[What.LAG_TIME] == {"billing": 1.5}
         assert observed[What.DISK_DAYS] == {"broker-a": 2.0}

@@ -8,6 +8,7 @@ import pytest
 
 from headrace import ConnectError
 from headrace.client.settings import ClientConfig
+from headrace.model.topic_config import TopicConfig
 from headrace.protocol.bodies import ClusterInfo
 from headrace.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from web.cluster.cluster import Cluster
@@ -40,6 +41,16 @@ class Answers:
         self.route_permission = 6
         self.down: set[str] = set()
         self.ignores_changes = False
+        self.configs_of_topics: dict[str, TopicConfig] = {}
+
+    async def topics(self) -> list[str]:
+        return ["Orders", "TBW102", "SELF_TEST_TOPIC", "a", "Elsewhere"]
+
+    async def system_topics(self) -> list[str]:
+        return ["a"]
+
+    async def topic_configs(self, _address: str) -> dict[str, TopicConfig]:
+        return self.configs_of_topics
 
     async def name_servers(self) -> list[str]:
         return ["n:1", "n:2"]
@@ -98,7 +109,7 @@ def broker(answers: Answers, own: dict[str, OwnServer] | None = None, **argument
 
 def stop(answers: Answers, way: Any = "routes") -> Any:
     visit = Visit("o", Access.OPERATOR, "", {"broker": "a"})
-    return asyncio.run(Writes(reads(answers)).stop(visit, StopForm(way)))
+    return asyncio.run(Writes(reads(answers), {}).stop(visit, StopForm(way)))
 
 
 def test_figures_that_are_missing_are_unknown_and_not_zero() -> None:
@@ -143,6 +154,44 @@ def test_operators_find_where_writes_are_stopped(access: Access) -> None:
     row = msgspec.structs.replace(view.tables[0].rows[0], writes="allowed")
     said = None if column.says is None else column.says(row)
     assert said == (("allowed (change)", {}) if access >= Access.OPERATOR else None)
+    for state in ("stopped on the broker", "stopped in the routes"):
+        said = None if column.says is None else column.says(msgspec.structs.replace(row, writes=state))
+        assert said == ((f"{state} (change)", {}) if access >= Access.OPERATOR else None)
+
+
+def writes(answers: Answers, own: dict[str, OwnServer] | None = None) -> View:
+    return asyncio.run(Writes(reads(answers), own or {}).show(Visit("", Access.VIEWER, "", {"broker": "a"})))
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        (None, "Until then the setting stays, even after a restart if the broker saves its configuration."),
+        (OwnServer({}, "/data/broker.conf"), "Until then the setting stays, even after a restart."),
+        (OwnServer({}), "The setting also ends when the broker restarts."),
+    ],
+)
+def test_page_of_writes_tells_whether_a_restart_undoes_a_stop(own: OwnServer | None, words: str) -> None:
+    shown = writes(Answers(), {} if own is None else {"b:1": own})
+    assert shown.data["stays"].endswith(words)
+
+
+def test_read_only_topics_are_named_before_the_routes_permit_writing_to_them() -> None:
+    answers = Answers()
+    assert writes(answers).data["read_only_topics"] == []
+    answers.route_permission = 4
+    answers.configs_of_topics = {"Orders": TopicConfig("Orders"), "Old": TopicConfig("Old", permission=4)}
+    assert writes(answers).data["read_only_topics"] == ["Old"]
+
+
+def test_page_of_a_broker_shows_the_disk_size_of_its_percentage() -> None:
+    answers = Answers()
+    assert broker(answers).data["disk_total"] is None
+    capacity = "Total : 252.0 GiB, Free : 70.0 GiB."
+    answers.runtimes["b:1"] = {"commitLogDirCapacity": capacity, "commitLogDiskRatio": "0.65"}
+    assert broker(answers).data["disk_total"] == 200 << 30
+    answers.runtimes["b:1"] = {"commitLogDirCapacity": capacity}
+    assert broker(answers).data["disk_total"] == 252 << 30
 
 
 @pytest.mark.parametrize(
@@ -157,7 +206,7 @@ def test_operators_find_where_writes_are_stopped(access: Access) -> None:
 def test_permission_of_a_broker_is_explained(permission: str, words: str | None) -> None:
     answers = Answers()
     answers.configs["b:1"] = {"brokerPermission": permission}
-    view = asyncio.run(Writes(reads(answers)).show(Visit("", Access.VIEWER, "", {"broker": "a"})))
+    view = asyncio.run(Writes(reads(answers), {}).show(Visit("", Access.VIEWER, "", {"broker": "a"})))
     assert (view.title, view.subject) == ("Writes to the broker", "a")
     assert view.data["permission_word"] == words
 
@@ -181,7 +230,7 @@ def test_broker_whose_store_refuses_messages_is_not_said_to_accept_them(runtime:
     answers = Answers()
     answers.runtimes["b:1"] = runtime
     assert listed(answers)["brokers"][0].writes == state
-    page = asyncio.run(Writes(reads(answers)).show(Visit("", Access.VIEWER, "", {"broker": "a"})))
+    page = asyncio.run(Writes(reads(answers), {}).show(Visit("", Access.VIEWER, "", {"broker": "a"})))
     assert page.data["state"] == state
     assert tone(state) == ("" if state == "allowed" else "bad")
     assert page.data["refusal"] == (None if state == "allowed" else state)
@@ -193,6 +242,13 @@ def test_stop_of_writes_tells_how_many_name_servers_took_it() -> None:
     assert not done.is_warning
     said = done.message.format(**done.values)
     assert said.startswith("2 of 2 name servers stopped writes to a in the routes of its 7 topics. Producers stop")
+    answers.configs_of_topics = {
+        name: TopicConfig(name) for name in ("Orders", "TBW102", "SELF_TEST_TOPIC", "a", "Unregistered")
+    }
+    done = stop(answers)
+    said = done.message.format(**done.values)
+    assert "in the routes of its 7 topics, 3 of them the broker's own. Producers stop" in said
+    answers.configs_of_topics = {}
     answers.down = {"n:2"}
     partly = stop(answers)
     said = partly.message.format(**partly.values)

@@ -164,6 +164,23 @@ def test_page_links_to_copies_and_has_the_oldest_letter_first(book: ResendBook) 
     asyncio.run(main())
 
 
+def test_page_shows_that_a_resent_copy_became_a_dead_letter_again(book: ResendBook) -> None:
+    world: Any = Letters(2)
+    for at, letter in enumerate(world.stored):
+        letter.store_timestamp = 5 + at
+    first = Letter("billing", world.stored[0].offset_message_id, world.stored[0].message_id)
+    book.begin(first, "ann", 5)
+    book.finish(first, "ID1")
+
+    async def main() -> list[Any]:
+        cluster = Cluster(ClientConfig("127.0.0.1:1"))
+        cluster.admin = world
+        unused: Any = SimpleNamespace(last=lambda _group: None)
+        return list((await DeadLetterPages(cluster, unused, book, unused).show(VISIT)).tables[0].rows)
+
+    assert [(row.id, row.again_at) for row in asyncio.run(main())] == [("ID0", 6), ("ID1", None)]
+
+
 def test_one_dead_letter_pressed_many_times_at_once_is_sent_once_or_again_on_demand(book: ResendBook) -> None:
     world = World(1)
 

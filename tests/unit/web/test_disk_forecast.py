@@ -1,5 +1,7 @@
 """Does the disk last the weekend? Forecasts from rate, retention and ratio."""
 
+from itertools import pairwise
+
 import pytest
 
 from web.history.disk_forecast import INDEX_SHARE, DiskFacts, DiskForecast, forecast, missing_s, steep_rise, write_rate
@@ -112,6 +114,26 @@ def test_steep_rise_goes_on_until_the_disk_is_full() -> None:
     assert found.history_s == 300.0
     assert found.at(0) == pytest.approx(0.49)
     assert found.reaches(0.9) == pytest.approx(0.41 / 0.22 * 300)
+
+
+def minutes(*shares: float) -> tuple[range, list[float]]:
+    """Samples every ten seconds, on straight lines between shares that are a minute apart."""
+    lines = [first + (then - first) * part / 6 for first, then in pairwise(shares) for part in range(6)]
+    return range(0, 10 * len(lines) + 1, 10), [*lines, shares[-1]]
+
+
+@pytest.mark.parametrize(
+    ("shares", "is_steep"),
+    [
+        ([0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.5], False),  # a minute
+        ([0.3, 0.3, 0.3, 0.3, 0.4, 0.5, 0.6, 0.7], True),
+        ([0.3, 0.3, 0.3, 0.4, 0.5, 0.6, 0.7, 0.64], False),  # falls again
+        ([0.3, 0.3, 0.3, 0.4, 0.5, 0.6, 0.7, 0.7, 0.7], False),  # over for two minutes
+        ([0.3, 0.3, 0.3, 0.4, 0.5, 0.6, 0.7, 0.7], True),
+    ],
+)
+def test_steep_rise_counts_if_it_has_lasted_and_goes_on(shares: list[float], is_steep: bool) -> None:
+    assert (steep_rise(*minutes(*shares), 72 * 3600.0) is not None) == is_steep
 
 
 def test_one_sample_hardly_changes_a_steep_rise() -> None:

@@ -358,6 +358,15 @@ def test_group_has_lag_and_owner_of_each_queue() -> None:
     assert view.data["summary"]["delay"] == 90_000
 
 
+def test_queues_of_a_group_without_members_are_read_by_nobody() -> None:
+    answers = Answers()
+    (client,) = (column for column in shown(answers).tables[0].columns if column.key == "client")
+    assert client.none == "no member reported"
+    answers.connection.connection_set.clear()
+    (client,) = (column for column in shown(answers).tables[0].columns if column.key == "client")
+    assert client.none == "nobody: no member is connected"
+
+
 def test_progress_of_a_group_without_a_retry_topic_is_read_at_every_broker() -> None:
     answers = Answers()
     answers.configs = {"n:0": {}} | answers.configs

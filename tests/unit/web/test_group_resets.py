@@ -102,6 +102,20 @@ def test_preview_warns_of_a_time_in_the_future(time: str, is_future: bool, day_b
     assert (data["is_future"], data["day_before"]) == (is_future, day_before)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "obstacle"),
+    [
+        ({"to": "time", "time": "2026-12-24 09:00"}, "The offsets are not reset to a time in the future."),
+        ({"to": "start"}, ""),
+        ({"to": "offset", "offset": "5", "broker": "broker-a", "queue": "0"}, "Nothing would change:"),
+    ],
+)
+def test_preview_says_why_there_is_nothing_to_confirm(arguments: dict[str, str], obstacle: str) -> None:
+    data = preview(Answers(), topic="Orders", **arguments)
+    assert data["obstacle"][: len(obstacle)] == obstacle
+    assert bool(data["obstacle"]) == bool(obstacle)
+
+
 def carry_out(answers: Answers, change: Reset | Clone) -> Outcome:
     cluster = Cluster(ClientConfig("127.0.0.1:1"))
     stand_in: Any = answers

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from jinja2 import DictLoader
 
 from web.serving.html import Templates, breakable, format_bytes, format_share, format_whole, tone
 from web.tables.table import Column
@@ -78,3 +79,17 @@ def test_beginning_of_a_long_value_breaks_after_separators_too() -> None:
     template = Templates("")._environment.from_string(source)
     row = TableRow('{"queues":8,"permission":6,"order":false}')
     assert "8,<wbr>&#34;permission" in template.render(t=translator("en"), column=column, row=row)
+
+
+@pytest.mark.parametrize(
+    ("language", "shown"),
+    [
+        ("en", "<p>Cause: Cause: <a>x</a> Cause: <b>mine： </b> x</p>"),
+        ("zh", "<p>原因：原因：<a>x</a> 原因： <b>mine： </b> x</p>"),
+    ],
+)
+def test_chinese_has_no_space_after_full_width_punctuation(language: str, shown: str) -> None:
+    source = '<p>{{ t("Cause:") }} {{ t("Cause:") }} <a>x</a> {{ t("Cause:") }} <b>{{ mine }}</b> x</p>'
+    templates = Templates("")
+    templates._environment.loader = DictLoader({"page": source})
+    assert templates.render("page", t=translator(language), mine="mine： ") == shown

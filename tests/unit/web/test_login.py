@@ -63,6 +63,21 @@ def test_first_login_link_is_private_and_valid_once(console: RunningConsole) -> 
         assert answer.status == 403
 
 
+def test_login_with_the_first_link_is_listed_in_the_account(console: RunningConsole) -> None:
+    events = console.administrator().read("/account")["events"]["rows"]
+    assert [(row["event"], row["user"], row["outcome"], row["address"]) for row in events] == [
+        ("login", "admin", "done", "127.0.0.1")
+    ]
+
+
+def test_name_of_a_viewer_is_shown_with_the_role(console: RunningConsole) -> None:
+    admin, user = console.administrator(), console.browser()
+    admin.send("/users", {"user": "lee", "password": PASSWORD, "role": "viewer"}, page="/account")
+    user.log_in("lee", PASSWORD)
+    assert ">lee (viewer)</a>" in user.get("/account").text
+    assert ">admin</a>" in admin.get("/account").text
+
+
 def test_first_administrator_needs_a_long_password_typed_twice(console: RunningConsole) -> None:
     browser = console.browser()
     short = browser.post(console.link, {"name": "admin", "password": "short", "again": "short"})
@@ -281,13 +296,19 @@ def test_user_is_told_after_a_login_that_the_password_was_changed(console: Runni
         ("login", "", "refused: wrong name or password"),
         ("password set by an administrator", "admin", "done"),
     ]
-    assert {row["event"] for row in admin.read("/account")["events"]["rows"]} == set(), "nothing of others"
+    events = admin.read("/account")["events"]["rows"]
+    assert [(row["event"], row["user"]) for row in events] == [("login", "admin")], "nothing of others"
 
 
 def test_user_is_told_after_a_login_that_the_one_before_came_from_another_address(tmp_path: Path) -> None:
     with RunningConsole(tmp_path / "console", console_trusted_proxies="127.0.0.1") as console:
         console.administrator()
-        for address, told in (("192.0.2.1", ""), ("192.0.2.1", ""), ("192.0.2.9", "192.0.2.1"), ("192.0.2.9", "")):
+        for address, told in (
+            ("192.0.2.1", "127.0.0.1"),
+            ("192.0.2.1", ""),
+            ("192.0.2.9", "192.0.2.1"),
+            ("192.0.2.9", ""),
+        ):
             user, sent = console.browser(), {"X-Forwarded-For": address}
             assert user.post("/login", {"name": "admin", "password": PASSWORD}, sent).status == 303
             notice = notice_of(user.get("/account", sent))

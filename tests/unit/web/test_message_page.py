@@ -62,6 +62,11 @@ def test_offset_beyond_a_message_is_not_called_consumed_and_dead_letters_are_nam
         "dead": "dead letter",
         "new": "no offset",
     }
+    (state,) = (column for column in view.tables[0].columns if column.key == "state")
+    assert state.says is not None
+    said = {row.group: state.says(row) for row in view.tables[0].rows}
+    assert said["beyond"] == ("passed (offset {offset})", {"offset": OFFSETS["beyond"]})
+    assert said["behind"] is None
     assert {row.group: row.members for row in view.tables[0].rows} == {
         "behind": 1,
         "beyond": 0,

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from headrace import RequestTimeout, RouteNotFound, TopicConfig
@@ -19,7 +20,7 @@ from web.cluster.topic_reader import TopicReader
 from web.errors import QueryFailed
 from web.pages.cluster.stopped import StoppedBroker
 from web.pages.groups.group_reads import GroupReads
-from web.pages.topic_consumers import TopicConsumers
+from web.pages.topic_consumers import CONSUMER_COLUMNS, ConsumerRow, TopicConsumers
 from web.pages.topics import SendForm, TopicForm, TopicPages
 from web.routes import Access, Visit
 from web.sampling.sample import BrokerSample, Progress, Sample, Traffic
@@ -78,6 +79,14 @@ def test_form_of_a_new_topic_and_the_api_have_the_same_defaults() -> None:
     form = TopicForm("T")
     assert (new["read_queues"], new["write_queues"], new["permission"]) == (8, 8, form.permission)
     assert (form.read_queues, form.write_queues) == (8, 8)
+
+
+def test_names_who_reads_a_queue_of_a_group_without_members() -> None:
+    (client,) = (column for column in CONSUMER_COLUMNS if column.key == "client")
+    assert client.says is not None
+    row = ConsumerRow("a", 0, "billing", 0)
+    assert client.says(msgspec.structs.replace(row, members=0)) == ("nobody: no member is connected", {})
+    assert client.says(row) is client.says(msgspec.structs.replace(row, members=1)) is None
 
 
 @pytest.mark.parametrize("reports_totals", [True, False])

@@ -8,7 +8,7 @@ import msgspec
 from web.alerts.alert_service import AlertService
 from web.alerts.channels import LOG, Channel, Webhook
 from web.alerts.evaluator import AlertEvent
-from web.alerts.rules import Rule, What
+from web.alerts.rules import DEFAULT_RULES, Rule, What
 from web.paths import path_of
 from web.tables.table import Column, Kind
 
@@ -114,12 +114,17 @@ def measure(what: str, value: float | None) -> tuple[str, dict[str, Any]] | None
     return measures[What(what)], {"n": number}
 
 
+DEFAULT_NAMES: Final = frozenset(rule.name for rule in DEFAULT_RULES)
+"""Names of rules that are keys of the translations. Logs, messages and the pages of a rule and of a channel have them as they are stored."""
+"""Names of rules that are keys of the translations. Logs and messages have them as they are."""
+
+
 def _rule_path(rule: str) -> str:
     return path_of("alerts", "rules", rule)
 
 
 FIRING_COLUMNS: Final[tuple[Column[FiringRow], ...]] = (
-    Column("rule", "Rule", link=lambda row: _rule_path(row.rule)),
+    Column("rule", "Rule", link=lambda row: _rule_path(row.rule), words=DEFAULT_NAMES),
     Column("subject", "Subject", link=lambda row: subject_path(row.what, row.subject)),
     Column("since", "Since", Kind.TIME),
     Column("value", "Value now", Kind.RATE, says=lambda row: measure(row.what, row.value)),
@@ -137,14 +142,14 @@ FIRING_COLUMNS: Final[tuple[Column[FiringRow], ...]] = (
 EVENT_COLUMNS: Final[tuple[Column[EventRow], ...]] = (
     Column("at", "Time", Kind.TIME),
     Column("state", "State", is_word=True),
-    Column("rule", "Rule", link=lambda row: _rule_path(row.rule)),
+    Column("rule", "Rule", link=lambda row: _rule_path(row.rule), words=DEFAULT_NAMES),
     Column("subject", "Subject", link=lambda row: subject_path(row.what, row.subject)),
     Column("value", "Value", Kind.RATE, says=lambda row: measure(row.what, row.value)),
     Column("threshold", "Threshold", Kind.RATE, says=lambda row: measure(row.what, row.threshold)),
     Column("note", "Note", is_word=True, is_shown_if_any=True),
 )
 RULE_COLUMNS: Final[tuple[Column[RuleRow], ...]] = (
-    Column("rule", "Rule", link=lambda row: _rule_path(row.rule)),
+    Column("rule", "Rule", link=lambda row: _rule_path(row.rule), words=DEFAULT_NAMES),
     Column("enabled", "Enabled", Kind.YES_NO),
     Column("what", "Metric", is_word=True),
     Column("threshold", "Threshold", Kind.RATE, says=lambda row: measure(row.kind, row.threshold)),
@@ -157,7 +162,11 @@ CHANNEL_COLUMNS: Final[tuple[Column[ChannelRow], ...]] = (
     Column("kind", "Kind", is_word=True),
     Column("target", "Target"),
     Column(
-        "rules", "Rules", Kind.LIST, links=lambda row: [(one, path_of("alerts", "rules", one)) for one in row.rules]
+        "rules",
+        "Rules",
+        Kind.LIST,
+        links=lambda row: [(one, path_of("alerts", "rules", one)) for one in row.rules],
+        words=DEFAULT_NAMES,
     ),
 )
 

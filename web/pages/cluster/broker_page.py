@@ -12,6 +12,7 @@ from web.pages.cluster.cluster_reads import ClusterReads
 from web.pages.cluster.option_table import OptionForm, checked_change, is_same, option_table, shown_value
 from web.paths import path_of
 from web.routes import Outcome, View, Visit
+from web.sampling.sample import disk_total
 from web.tables.table import Column, Kind, Table
 
 
@@ -64,6 +65,7 @@ class BrokerPage:
             "out_today": figures.out_today,
             "out_yesterday": figures.out_yesterday,
             "disk_used_percent": figures.disk_used_percent,
+            "disk_total": disk_total(runtime),
             "is_own": own is not None,
             "page": page,
             **chosen_option(visit, config, own),

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from web.cluster.runtime_figures import RuntimeFigures
-from web.pages.cluster.cluster_reads import ClusterReads, permission_of, writes_of
+from web.pages.cluster.cluster_reads import STOPPED_IN_ROUTES, STOPPED_ON_BROKER, ClusterReads, permission_of, writes_of
 from web.paths import path_of
 from web.routes import Access, View, Visit
 from web.tables.table import Column, Kind, Table
@@ -44,8 +44,12 @@ class NameServerRow(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-CHANGEABLE: Final = "allowed (change)"
-"""For operators: that a link leads to where writes are stopped."""
+CHANGEABLE: Final = {
+    "allowed": "allowed (change)",
+    STOPPED_ON_BROKER: "stopped on the broker (change)",
+    STOPPED_IN_ROUTES: "stopped in the routes (change)",
+}
+"""For operators: that a link leads to where writes are stopped, and allowed again."""
 _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
     Column("broker", "Broker", link=lambda row: path_of("cluster", "brokers", row.address)),
     Column("role", "Role", Kind.WORD),
@@ -74,7 +78,7 @@ _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
 _OPERATOR_COLUMNS: Final = tuple(
-    replace(column, says=lambda row: (CHANGEABLE, {}) if row.writes == "allowed" else None)
+    replace(column, says=lambda row: (CHANGEABLE[row.writes], {}) if row.writes in CHANGEABLE else None)
     if column.key == "writes"
     else column
     for column in _BROKER_COLUMNS

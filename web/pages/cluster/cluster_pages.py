@@ -25,7 +25,7 @@ class ClusterPages:
         self._list = ClusterList(reads)
         self._broker = BrokerPage(reads, own_servers)
         self._name_server = NameServerPage(reads, own_servers)
-        self._writes = Writes(reads)
+        self._writes = Writes(reads, own_servers)
         self._replication = ReplicationPage(reads, log_ends)
 
     def routes(self) -> list[Route]:

@@ -5,6 +5,7 @@ from typing import Final
 
 from headrace.model import names
 from headrace.model.permission import WRITE
+from headrace.model.topic_config import TopicConfig
 from headrace.protocol.bodies import ClusterInfo
 from web.cluster.cluster import Cluster
 from web.errors import NotFound
@@ -73,6 +74,10 @@ class ClusterReads:
     async def config(self, address: str) -> dict[str, str]:
         """A broker's configuration."""
         return await self.cluster.read(("broker config", address), lambda admin: admin.broker_config(address))
+
+    async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
+        """The topics of a broker."""
+        return await self.cluster.read(("topic configs", address), lambda admin: admin.topic_configs(address))
 
     async def name_server_config(self, address: str) -> dict[str, str]:
         """A name server's configuration."""

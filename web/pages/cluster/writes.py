@@ -5,13 +5,17 @@ broker registers its topics without write permission (brokerPermission=4), until
 the routes; until then the broker refuses messages to ordered topics only.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
 from headrace.model.permission import READ, WRITE
+from headrace.model.topic_config import TopicConfig
 from web.cluster.runtime_figures import RuntimeFigures
+from web.cluster.topic_kinds import RESERVED, topic_kind
+from web.cluster.topic_reader import TopicReader
+from web.config import OwnServer
 from web.errors import QueryFailed
 from web.pages.cluster.cluster_reads import Broker, ClusterReads, permission_of, writes_of
 from web.paths import path_of
@@ -25,6 +29,50 @@ _PERMISSION_WORDS: Final = {
 }
 
 
+_UNTIL_ALLOWED: Final = "To undo it, allow writes on the broker. Until then the setting stays, even after a restart."
+_UNTIL_RESTART: Final = "To undo it, allow writes on the broker. The setting also ends when the broker restarts."
+_UNTIL_ALLOWED_PERHAPS: Final = "To undo it, allow writes on the broker. Until then the setting stays, even after a restart if the broker saves its configuration."
+
+
+_STOPPED: Final = {
+    (
+        False,
+        False,
+    ): "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics. Producers stop sending to it within 30 seconds.",
+    (
+        False,
+        True,
+    ): "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics, {own} of them the broker's own. Producers stop sending to it within 30 seconds.",
+    (
+        True,
+        False,
+    ): "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics. Failed: {failed}",
+    (
+        True,
+        True,
+    ): "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics, {own} of them the broker's own. Failed: {failed}",
+}
+"""By whether a name server failed, and whether it is known how many topics are the broker's own."""
+_ALLOWED: Final = {
+    (
+        False,
+        False,
+    ): "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics. Producers send to it again within 30 seconds.",
+    (
+        False,
+        True,
+    ): "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics, {own} of them the broker's own. Producers send to it again within 30 seconds.",
+    (
+        True,
+        False,
+    ): "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics. Failed: {failed}",
+    (
+        True,
+        True,
+    ): "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics, {own} of them the broker's own. Failed: {failed}",
+}
+
+
 class StopForm(msgspec.Struct, forbid_unknown_fields=True):
     """How writes are stopped, or allowed again."""
 
@@ -34,8 +82,9 @@ class StopForm(msgspec.Struct, forbid_unknown_fields=True):
 class Writes:
     """The page of a broker's writes, by its name."""
 
-    def __init__(self, reads: ClusterReads) -> None:
+    def __init__(self, reads: ClusterReads, own_servers: Mapping[str, OwnServer]) -> None:
         self._reads = reads
+        self._own_servers = own_servers
 
     async def show(self, visit: Visit) -> View:
         """Whether the broker gets messages now, and both ways to stop them."""
@@ -54,8 +103,13 @@ class Writes:
             "permission": own,
             "permission_word": _PERMISSION_WORDS.get(own) if own is not None else None,
             "name_servers": len(await self._reads.name_servers()),
+            "stays": _how_long(self._own_servers.get(broker.address)),
+            "read_only_topics": [],
             "others": len({each.name for each in await self._reads.brokers()} - {broker.name}),
         }
+        if data["is_accepting"] and not data["is_in_routes"]:
+            topics = await self._topics(broker)
+            data["read_only_topics"] = sorted(name for name, one in topics.items() if not one.is_writeable)
         return View("Writes to the broker", "cluster/writes.html", data, subject=broker.name)
 
     async def stop(self, visit: Visit, form: StopForm) -> Outcome:
@@ -68,8 +122,7 @@ class Writes:
         return await self._in_routes(
             broker,
             lambda address: admin.wipe_write_permission(broker.name, name_server=address),
-            "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics. Producers stop sending to it within 30 seconds.",
-            "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics. Failed: {failed}",
+            _STOPPED,
         )
 
     async def allow(self, visit: Visit, form: StopForm) -> Outcome:
@@ -85,8 +138,7 @@ class Writes:
         return await self._in_routes(
             broker,
             lambda address: admin.add_write_permission(broker.name, name_server=address),
-            "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics. Producers send to it again within 30 seconds.",
-            "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics. Failed: {failed}",
+            _ALLOWED,
         )
 
     async def _set_permission(self, broker: Broker, change: Callable[[int], int], message: str) -> Outcome:
@@ -115,8 +167,7 @@ class Writes:
         self,
         broker: Broker,
         ask: Callable[[str], Awaitable[dict[str, int]]],
-        message: str,
-        partial: str,
+        messages: Mapping[tuple[bool, bool], str],
     ) -> Outcome:
         """Asks every name server, whatever the others answer."""
         addresses = await self._reads.name_servers()
@@ -127,18 +178,42 @@ class Writes:
         counts = [answer[address] for address, answer in answers.items() if not isinstance(answer, Exception)]
         if not counts:
             raise QueryFailed("; ".join(failed.values()), "Nothing was changed. Check the name servers.")
-        values = {
+        own = await self._own_topics(broker)
+        values: dict[str, Any] = {
             "broker": broker.name,
             "done": len(counts),
             "all": len(addresses),
             "topics": max(counts),
-            "failed": "; ".join(failed.values()),
         }
+        values |= {"failed": "; ".join(failed.values())} if failed else {}
+        values |= {} if own is None else {"own": own}
         return Outcome(
-            partial if failed else message,
-            values if failed else {key: value for key, value in values.items() if key != "failed"},
+            messages[bool(failed), own is not None],
+            values,
             path_of("cluster", "writes", broker.name),
             before={"permission": before},
             after={"topics": max(counts), "failed": failed},
             is_warning=bool(failed),
         )
+
+    async def _topics(self, broker: Broker) -> Mapping[str, TopicConfig]:
+        """The broker's topics with their settings; empty if it does not answer: its writes can be stopped all the same."""
+        [topics] = await self._reads.cluster.map(self._reads.topic_configs, [broker.address])
+        return {} if isinstance(topics, Exception) else topics
+
+    async def _own_topics(self, broker: Broker) -> int | None:
+        """How many of the broker's topics in the routes are RocketMQ's own; None if that cannot be read."""
+        reader = TopicReader(self._reads.cluster)
+        [topics] = await self._reads.cluster.map(lambda read: read(), [reader.names])
+        [system] = await self._reads.cluster.map(lambda read: read(), [reader.system_names])
+        known = await self._topics(broker)
+        if isinstance(system, Exception) or isinstance(topics, Exception) or not known:
+            return None
+        return sum(topic_kind(name, system) in RESERVED for name in known.keys() & topics)
+
+
+def _how_long(own: OwnServer | None) -> str:
+    """How long a permission that is set on the broker stays: a text."""
+    if own is None:
+        return _UNTIL_ALLOWED_PERHAPS
+    return _UNTIL_ALLOWED if own.broker_conf else _UNTIL_RESTART

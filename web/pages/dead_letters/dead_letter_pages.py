@@ -69,6 +69,8 @@ class LetterRow(msgspec.Struct, frozen=True):
     """When it was sent again; None: not yet."""
     copy_id: str | None
     """The copy's message id; None: it was not sent again; empty: the console does not know whether it was stored."""
+    again_at: int | None
+    """When the copy became a dead letter itself; None: it did not, or that dead letter is not on this page."""
 
 
 class ResendForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +106,13 @@ _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
     Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
     Column("stored_at", "Dead-lettered", Kind.TIME, help="When the message became a dead letter."),
     Column("resent_at", "Resent", Kind.TIME, is_shown_if_any=True),
+    Column(
+        "again_at",
+        "Dead-lettered again",
+        Kind.TIME,
+        help="When the resent copy became a dead letter itself, if that dead letter is in this table.",
+        is_shown_if_any=True,
+    ),
     Column("keys", "Keys", Kind.LIST),
     Column("body", "Body"),
     Column(
@@ -348,6 +357,7 @@ class DeadLetterPages:
     async def _rows(self, group: str, messages: Sequence[MessageRow]) -> list[LetterRow]:
         letters = [Letter(group, one.offset_id, one.id) for one in messages]
         resent = await asyncio.to_thread(self._book.find, letters)
+        stored_at = {one.id: one.stored_at for one in messages}  # retries and dead letters keep their message's id
         rows = []
         for letter, one in zip(letters, messages, strict=True):
             entry = resent.get(letter)
@@ -365,6 +375,7 @@ class DeadLetterPages:
                     one.body,
                     None if entry is None else entry.at_ms,
                     None if entry is None else entry.copy_id,
+                    None if entry is None else stored_at.get(entry.copy_id),
                 )
             )
         return rows

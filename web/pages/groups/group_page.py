@@ -139,7 +139,7 @@ class GroupPage:
                 "queues",
                 QueueRow,
                 queues,
-                _queue_columns(group),
+                _queue_columns(group, has_members=bool(connection.connection_set)),
                 search=("topic", "broker", "client"),
                 sort="-lag",
                 empty="The group has no offsets: it has not consumed anything yet.",
@@ -486,7 +486,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
-def _queue_columns(group: str) -> tuple[Column[QueueRow], ...]:
+def _queue_columns(group: str, *, has_members: bool) -> tuple[Column[QueueRow], ...]:
     return (
         Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
         Column("broker", "Broker"),
@@ -498,7 +498,7 @@ def _queue_columns(group: str) -> tuple[Column[QueueRow], ...]:
             "Read by",
             link=lambda row: member_path(group, row.client) if row.client else None,
             help="The member to which the queue is assigned, as members report it.",
-            none="no member reported",
+            none="no member reported" if has_members else NOBODY,
         ),
         Column("consumer_offset", "Consumer offset", Kind.NUMBER, help="The offset at which the group continues."),
         Column("broker_offset", "Broker offset", Kind.NUMBER, help="The offset of the next message that is stored."),
@@ -510,6 +510,10 @@ def _queue_columns(group: str) -> tuple[Column[QueueRow], ...]:
             none="unknown",
         ),
     )
+
+
+NOBODY: Final = "nobody: no member is connected"
+"""Of a queue: who reads it, if the group has no member."""
 
 
 def member_path(group: str, client: str) -> str:

@@ -127,6 +127,17 @@ def _table(changes: list[OffsetChange]) -> Table[ChangeRow]:
     return Table("changes", ChangeRow, rows, _COLUMNS, sort="queue", empty="No queue would change.")
 
 
+_IN_THE_FUTURE: Final = "The offsets are not reset to a time in the future. Enter a past time, or choose to continue with new messages only."
+_NOTHING: Final = "Nothing would change: the group already has these offsets."
+
+
+def _obstacle(table: Table[ChangeRow], *, is_future: bool = False) -> str:
+    """Why there is nothing to confirm; empty if there is something."""
+    if is_future:
+        return _IN_THE_FUTURE
+    return _NOTHING if all(row.stored_offset == row.target_offset for row in table.rows) else ""
+
+
 def _sums(table: Table[ChangeRow]) -> dict[str, int]:
     return {"skipped": sum(row.skipped for row in table.rows), "again": sum(row.again for row in table.rows)}
 
@@ -154,11 +165,13 @@ class Resets:
             return View("Reset offsets", "groups/reset.html", data, subject=group)
         reset = _from_arguments(visit, Reset)
         table = _table(await self.plan(group, reset))
+        moment = self._describe_moment(reset)
         data |= {
             **_sums(table),
+            "obstacle": _obstacle(table, is_future=bool(moment.get("is_future"))),
             "reset": {key: value for key, value in msgspec.to_builtins(reset).items() if value not in {None, ""}},
             "members": await self._reads.member_count(group),
-            **self._describe_moment(reset),
+            **moment,
         }
         return View("Reset offsets", "groups/reset.html", data, [table], group)
 
@@ -171,7 +184,12 @@ class Resets:
         clone = _from_arguments(visit, Clone)
         table = _table(await self._plan_clone(group, clone))
         settings, _ = await self._reads.settings()
-        data |= {**_sums(table), "clone": msgspec.to_builtins(clone), "is_new": clone.target not in settings}
+        data |= {
+            **_sums(table),
+            "obstacle": _obstacle(table),
+            "clone": msgspec.to_builtins(clone),
+            "is_new": clone.target not in settings,
+        }
         return View("Clone offsets from", "groups/clone.html", data, [table], group)
 
     async def _form_data(self, group: str) -> dict[str, object]:
@@ -180,7 +198,7 @@ class Resets:
         topics = sorted({queue.topic for queue in stats.offset_table}, key=lambda topic: (is_retry_topic(topic), topic))
         own = [topic for topic in topics if not is_retry_topic(topic)]
         only_topic = own[0] if len(own) == 1 else ""
-        return {"group": group, "topics": topics, "only_topic": only_topic, "skipped": 0, "again": 0}
+        return {"group": group, "topics": topics, "only_topic": only_topic, "skipped": 0, "again": 0, "obstacle": ""}
 
     def _describe_moment(self, reset: Reset) -> dict[str, object]:
         """The time of a reset, whether it is in the future, and the same time of the day before if that is past: a wrong day, perhaps."""

@@ -65,6 +65,7 @@ _COLUMNS: Final[tuple[Column[TrackRow], ...]] = (
         "State",
         Kind.WORD,
         link=lambda row: path_of("dead-letters", row.group) if row.state == DEAD_LETTER else None,
+        says=lambda row: ("passed (offset {offset})", {"offset": row.offset}) if row.state == PASSED else None,
     ),
     Column("offset", "Consumer offset", Kind.NUMBER),
     Column("members", "Members", Kind.NUMBER, help="Connected clients of the group."),
