@@ -93,7 +93,7 @@ def make_target(folder: Path, name: str, store: Path) -> Path:
     real, real_store = folder.resolve(), store.resolve()
     if real == real_store or real_store in real.parents:
         raise ExportRefused(
-            f"the folder of exports {folder} is inside the store {store}; set exportFolder to another folder"
+            f"the export folder {folder} is inside the store {store}; set exportFolder to another folder"
         )
     folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
     target = folder / name

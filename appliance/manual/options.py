@@ -36,7 +36,7 @@ the default. `storePathRootDir` is always `store` in the data folder; a differen
 `--host`, unless that is `0.0.0.0`; `namesrvAddr` defaults to the appliance's own name server. `headrace config check FILE`
 checks a file without starting anything.
 
-`appliance.toml` can also define [several brokers](../operations/several-brokers.md): `brokers = 3`, or one `[[broker]]` table each.
+`appliance.toml` can also define [several brokers](../operations/several-brokers.md): `brokers = 3`, or one `[[broker]]` table for each broker.
 
 Keys marked with `*` can be changed while the broker is running (`updateBrokerConfig`, `updateNamesrvConfig`). Requests cannot change any other key:
 paths, addresses, ports and what concerns access are only read from the files.

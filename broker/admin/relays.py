@@ -111,7 +111,7 @@ class Relays:
             )
         except RemotingError as error:
             return refuse(
-                command, ResponseCode.SYSTEM_ERROR, f"invoke consumer <{group}> <{client_id}> failed: {error}"
+                command, ResponseCode.SYSTEM_ERROR, f"the request to consumer <{group}> <{client_id}> failed: {error}"
             )
         return response_to(command, answer.code, answer.remark, answer.ext_fields, answer.body)
 

@@ -50,7 +50,7 @@ def loads(data: bytes | bytearray | memoryview | str, *, untrusted: bool = False
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         if untrusted and len(data) > LENIENT_MAX_BYTES:
             raise RemoteProtocolError(
-                f"JSON: {len(data)} bytes of non-standard JSON exceed its limit of {LENIENT_MAX_BYTES} bytes;"
+                f"JSON: {len(data)} bytes of non-standard JSON exceed the limit of {LENIENT_MAX_BYTES} bytes;"
                 " put all names in double quotes"
             ) from None
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")

@@ -127,8 +127,8 @@ class TailPages:
     def _place(self, user: str) -> Iterator[None]:
         if self._open[user] >= MOST_PER_USER or self._open.total() >= MOST:
             raise TooOften(
-                "{open} live tails of {user} and {total} in total are open",
-                "Close one of them: a user may open {most_per_user}, all users {most}.",
+                "{user} has {open} live tails open; {total} are open in total",
+                "Close one of them: each user may have {most_per_user} open, all users together {most}.",
                 open=self._open[user],
                 user=user,
                 total=self._open.total(),

@@ -101,7 +101,7 @@ class OidcPages:
             raise _refusal(given["error"])
         code = given.get("code", "")
         if not (0 < len(code) <= _LONGEST_CODE and code.isascii() and code.isprintable()):
-            raise Invalid("the answer of the OpenID provider has no valid code", "Log in again.")
+            raise Invalid("the response of the OpenID provider has no valid code", "Log in again.")
         return await self._provider.identify(attempt, code, given.get("iss"), self._redirect_uri(request))
 
     def _log_in(self, visit: Visit, identity: Identity) -> User:

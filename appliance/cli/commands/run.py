@@ -52,7 +52,7 @@ def command(
 ) -> int:
     """Run an appliance in the foreground: name server, broker, their workers, and the console.
 
-    The appliance runs one broker, unless appliance.toml defines several (brokers = 3, or one [[broker]] table each). With several
+    The appliance runs one broker, unless appliance.toml defines several (brokers = 3, or one [[broker]] table for each broker). With several
     brokers, broker.conf and --set apply to all of them, and --port is the port of the first.
 
     The store is DIR/store, in the layout of RocketMQ's storePathRootDir. A RocketMQ 4.9 store can be moved there and back.

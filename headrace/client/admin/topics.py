@@ -49,7 +49,7 @@ class TopicAdmin(AdminCalls):
                     break
         if not done:
             raise problem or RouteNotFound(
-                f"no running master has the topic {template}, so its brokers are unknown; use update_topic to name one",
+                f"no running master has the topic {template}, so its brokers are unknown; use update_topic() with broker= or cluster=",
                 template,
             )
 

@@ -369,7 +369,7 @@ class ClientInstance:
         results = await asyncio.gather(*(one.persist_offsets() for one in consumers), return_exceptions=True)
         for consumer, result in zip(consumers, results, strict=True):
             if isinstance(result, BaseException):
-                logger.warning("offsets not persisted group=%s", consumer.group, exc_info=result)
+                logger.warning("offsets not stored group=%s", consumer.group, exc_info=result)
 
     async def _look_up_forever(self) -> None:
         await asyncio.sleep(10)

@@ -42,7 +42,7 @@ def property_text(properties: dict[str, str]) -> str:
     text = "\x02".join([f"{name}\x01{value}" for name, value in properties.items()])
     count = len(properties)
     if text.count(NAME_VALUE_SEPARATOR) != count or text.count(PROPERTY_SEPARATOR) != max(count - 1, 0):
-        raise MessageInvalid("a property contains 0x01 or 0x02, which separate properties; remove or escape them")
+        raise MessageInvalid("a property contains 0x01 or 0x02, which separate properties; remove them")
     if "" in properties or "" in properties.values():
         raise MessageInvalid("a property has an empty name or value, which RocketMQ does not store; leave it out")
     if len(text) > MAX_PROPERTIES_LENGTH // 4 and len(text.encode()) > MAX_PROPERTIES_LENGTH:

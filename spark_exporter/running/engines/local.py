@@ -96,7 +96,7 @@ class LocalEngine:
                 if deaths >= _DEATHS:
                     raise ExportError(
                         f"workers were killed repeatedly, with {len(left) + len(workers)} ranges left; if memory is short, "
-                        "use fewer --workers; then run the command again"
+                        "reduce --workers; then run the command again"
                     )
         finally:
             for worker in workers.values():

@@ -199,7 +199,7 @@ class TransactionPages:
             except HeadraceError as error:
                 raise QueryFailed(
                     "{message_id}: {error}; {count} of the messages before it were queued for another check",
-                    "Fix the cause and try again: messages that are already checked again are skipped.",
+                    "Fix the cause and try again: messages already queued for another check are skipped.",
                     after={"checked": checked},
                     message_id=message.message_id,
                     error=error,

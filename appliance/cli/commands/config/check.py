@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.argument("file")
 @data_option
 def command(file: str, data: str) -> None:
-    """Check FILE. A name that ends in .toml is read as appliance.toml, any other as broker.conf; namesrv.conf cannot be checked.
+    """Check FILE. A file whose name ends in .toml is read as appliance.toml, any other file as broker.conf; namesrv.conf cannot be checked.
 
     Prints a warning for each key that has no effect and, for appliance.toml, the brokers of the appliance. Fails with a one-line error if a
     value is invalid, two brokers use the same port, folder or file, or, in appliance.toml, a key is unknown.

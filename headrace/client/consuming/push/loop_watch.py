@@ -65,7 +65,7 @@ class LoopWatch:
             return
         logger.warning(
             "event loop blocked, no heartbeat can be sent handler=%s blocked_s=%g "
-            "advice='handlers that block must be plain functions, not coroutines' stack:\n%s",
+            "advice='make handlers that block plain functions, not coroutines' stack=\n%s",
             self._name_in(frame),
             self._held_s,
             "".join(traceback.format_stack(frame)[-_STACK_LINES:]).rstrip(),
