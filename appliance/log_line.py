@@ -4,7 +4,7 @@
 
     2026-01-31T09:30:00.123Z warning supervisor[4711] appliance.role_supervisor: role died role=flush cause='killed by SIGKILL'
     {"time":"2026-01-31T09:30:00.123Z","level":"warning","role":"supervisor","pid":4711,"logger":"appliance.role_supervisor",
-     "event":"role died","fields":{"role":"flush","how":"killed by SIGKILL"}}
+     "event":"role died","fields":{"role":"flush","cause":"killed by SIGKILL"}}
 
 A message is an event followed by `key=value` pairs; values with spaces are in quotation marks. A JSON line has the pairs as `fields`, unless the message is
 of another form: then all of it is the event. A traceback is in the field `trace`. Line ends are escaped.

@@ -44,7 +44,7 @@ class GroupAdmin:
         """DELETE_SUBSCRIPTIONGROUP (207), on request with the group's offsets."""
         header = DeleteSubscriptionGroupRequestHeader.from_ext(command.ext_fields)
         if not self._groups.delete(header.group_name):
-            logger.info("group not found group=%s", header.group_name)
+            logger.info("group to delete not found group=%s", header.group_name)
         # compat: tools of RocketMQ 5 call the field cleanOffset.
         if header.remove_offset or command.ext.get("cleanOffset", "").lower() == "true":
             self._offsets.remove_group(header.group_name)

@@ -83,7 +83,7 @@ class TopicAdmin:
         if problem is not None:
             return refuse(command, ResponseCode.SYSTEM_ERROR, problem)
         if not self._delete_topic(topic):
-            logger.info("topic not found topic=%s", topic)
+            logger.info("topic to delete not found topic=%s", topic)
         await self._queues_dropped()
         return done(command)
 

@@ -197,7 +197,7 @@ def _write(value: Any, write: Any) -> None:
             separator = ","
         write("[]" if separator == "[" else "]")
     else:
-        raise TypeError(f"not JSON: {value!r}")
+        raise TypeError(f"not JSON serializable: {value!r}")
 
 
 _ESCAPED_STANDARD: Final = re.compile('["\\\\/\x00-\x1f\x7f-\uffff]')

@@ -152,7 +152,9 @@ def _double(token: Token) -> Node:
     number = float(token.text)
     if number == 0:
         # compat: RocketMQ takes zero for a number too small to be a double.
-        raise RefusedExpression("a zero with a decimal point or an exponent is not allowed: write 0", token.position)
+        raise RefusedExpression(
+            "a decimal number that is zero, or too small for a double, is not allowed: write 0", token.position
+        )
     if number == float("inf"):
         raise RefusedExpression("a number is too large for a double", token.position)
     return Node(Kind.DOUBLE, token.position, value=number)

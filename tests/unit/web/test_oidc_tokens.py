@@ -353,7 +353,7 @@ def test_name_from_a_document_cannot_lead_to_loopback_or_link_local_addresses(
 ) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     monkeypatch.setattr(socket, "create_connection", lambda *_: Connected(address))
-    with pytest.raises(RequestFailed, match="is a loopback or link-local address"):
+    with pytest.raises(RequestFailed, match="is not allowed: it is loopback"):
         ask(f"{scheme}://metadata.example/token", ISSUER)
 
 

@@ -108,4 +108,4 @@ def _check_peer(peer: str, host: str, issuer: str) -> None:
         return
     address = parse_address(peer)
     if address is None or address.is_loopback or address.is_link_local or address.is_unspecified:
-        raise OSError(f"its address {peer} is a loopback or link-local address")
+        raise OSError(f"its address {peer} is not allowed: it is loopback, link-local, unspecified or invalid")

@@ -146,7 +146,7 @@ class AccountPage:
             silent = [broker for broker in targets if broker not in known or known[broker].config is None]
             if silent:
                 raise Invalid(
-                    "{brokers}: the broker does not report its accounts, so the secret key is unknown",
+                    "{brokers}: accounts are not reported, so the secret key is unknown",
                     "Type the secret key.",
                     brokers=", ".join(silent),
                 )

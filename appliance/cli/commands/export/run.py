@@ -35,11 +35,15 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
 @click.option(
     "--engine",
     type=click.Choice(["spark", "local"]),
-    help="Engine that runs the export. Default: spark if Java and pyspark are installed or --master is given.",
+    help="Engine that runs the export. Default: spark if --master is given, or if Java and pyspark are installed and there are "
+    "at least 256 MiB to export; otherwise local.",
 )
 @click.option("--master", metavar="URL", help="The Spark master, such as spark://host:7077 or local[4].")
 @click.option(
-    "--workers", type=click.IntRange(1), metavar="N", help="Processes of the local engine. Default: one per core."
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many ranges are exported in parallel: processes of the local engine, tasks of Spark. Default: one per core.",
 )
 @click.option(
     "--broker",
@@ -72,9 +76,14 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
     "--from",
     "from_place",
     metavar="TIME|OFFSET",
-    help="For a new target: start at this ISO time or physical offset.",
+    help="For a new target: start at this ISO time (local time, unless it has a zone) or physical offset.",
 )
-@click.option("--to", "to_place", metavar="TIME|OFFSET", help="Stop before this ISO time or physical offset.")
+@click.option(
+    "--to",
+    "to_place",
+    metavar="TIME|OFFSET",
+    help="Stop before this ISO time (local time, unless it has a zone) or physical offset.",
+)
 @click.option("--raw-body", is_flag=True, help="Keep bodies as stored; do not decompress them.")
 @click.option(
     "--body",
