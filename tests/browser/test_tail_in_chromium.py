@@ -100,7 +100,7 @@ def test_streams_are_bounded_and_a_closed_one_makes_room(admin: Browser) -> None
         assert [answer.status for _, answer in streams] == [200] * 3
         refused = admin.get(path)
         assert refused.status == 429
-        assert "a user may open 3" in refused.text
+        assert "each user may have 3 open" in refused.text
     finally:
         for connection, answer in streams:
             answer.close()
