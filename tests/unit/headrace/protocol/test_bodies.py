@@ -15,7 +15,7 @@ from headrace.model import (
     TopicConfig,
     TopicFilterType,
 )
-from headrace.protocol import LanguageCode
+from headrace.protocol import LanguageCode, fastjson
 from headrace.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -41,6 +41,7 @@ from headrace.protocol.bodies import (
     encode_bean,
     encode_properties_text,
 )
+from headrace.protocol.json_bean import to_value
 
 QUEUE = MessageQueue("T", "b", 0)
 TOPIC = TopicConfig("TopicTest", 4, 4)
@@ -155,6 +156,24 @@ def test_offsets_by_queue_id_are_decoded_with_bare_and_quoted_keys() -> None:
     assert ConsumerOffsetSerializeWrapper.decode(b'{"offsetTable":{"T@g":{0:3,1:0}}}') == expected
     assert ConsumerOffsetSerializeWrapper.decode(b'{"offsetTable":{"T@g":{"0":"3","1":0}}}') == expected
     assert expected.encode_pretty() == '{\n\t"offsetTable":{\n\t\t"T@g":{0:3,1:0\n\t\t}\n\t}\n}'
+
+
+@pytest.mark.parametrize(
+    "bean",
+    [
+        ConsumeStats({QUEUE: OffsetWrapper(5, 4, 3), MessageQueue('q"{', "b\\", 1): OffsetWrapper(0, 0, 0)}, 1.0e7),
+        LockBatchRequestBody("g", "c", frozenset({QUEUE, MessageQueue("S", "b", 2)})),
+        ConsumerOffsetSerializeWrapper({"T@g": {0: 3, 11: 1 << 62}, "caf\u00e9\n@g": {}}),
+        TopicConfig("T", 4, 8, order=True),
+        SubscriptionGroupConfig("g"),
+        HeartbeatData("c", [ProducerData("p")], [ConsumerData("g", subscription_data_set=[SubscriptionData.build("T", "a || b")])]),
+        BrokerData("cluster", "b", {0: "127.0.0.1:1", 1: "127.0.0.1:2"}),
+    ],
+    ids=lambda bean: type(bean).__name__,
+)  # fmt: skip
+def test_text_of_a_bean_is_that_of_its_value(bean: Any) -> None:
+    """Beans are written without the value in between, which the general writer takes."""
+    assert encode_bean(bean).decode() == fastjson.dumps(to_value(bean))
 
 
 @pytest.mark.parametrize("name", ["T,5:x@g", "T{5:@g", ',5:"', "{1:2,3:4}", "caf\u00e9@g", "\\,1:"])
