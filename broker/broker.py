@@ -43,6 +43,7 @@ from headrace.remoting.open_files import limits_of_process
 from headrace.remoting.server import RemotingServer
 from headrace.remoting.server_tls import ServerTls
 from ipc.role_context import RoleContext
+from store.abort_file import note_dispatched
 from store.config import StoreConfig
 from store.paths import StorePaths
 
@@ -134,6 +135,8 @@ class _Broker:
         stopped = asyncio.Event()
         loop.add_reader(context.stop_fd, stopped.set)
         await self._wait_for_dispatch(stopped)
+        if not stopped.is_set():
+            note_dispatched(settings.paths.abort)
         self._make_parts()
         if settings.broker.acl_enable:
             self._access = AccessControl(AclFolder(Path(settings.broker.rocketmq_home), settings.broker.acl_plain_file))

@@ -3,12 +3,16 @@
 For RocketMQ only its presence counts; its own is empty (4.9) or has a process id (5.x). Ours has
 
     boot id of the kernel, a space, inode number of the file itself, a newline
+    "dispatched", a newline: once dispatch had nothing left to do after this start
 
-If both are still true, processes were killed but the machine was not: all that they wrote is in the page cache, in the order in which they wrote it.
-After a power cut the boot id differs, and in a copy of the store the inode number: there any page may be older than any other. After a failed
+If boot id and inode are still true, processes were killed but the machine was not: all that they wrote is in the page cache, in the order in which they
+wrote it. After a power cut the boot id differs, and in a copy of the store the inode number: there any page may be older than any other. After a failed
 sync the kernel may read an older page again, so whoever sees one empties the file.
 
-Written by the supervisor when recovery has ended, emptied by flush and housekeeper, read by recovery.
+The second line is not there at once because dispatch may have to fill gaps between entries that recovery has kept. From then on it works in the
+order of the log, in batches: when it is killed, everything before its last batch is in the indexes.
+
+Written by the supervisor when recovery has ended, and by the broker before it serves; emptied by flush and housekeeper; read by recovery.
 """
 
 import contextlib
@@ -16,6 +20,10 @@ import os
 from pathlib import Path
 from typing import Final
 
+DISPATCH_BATCH_BYTES: Final = 1 << 20
+"""A batch of dispatch begins at most so many bytes before the begin of its last record. limit: a millisecond with records of 1 KiB; held pulls wait for its end."""
+
+_DISPATCHED: Final = b"dispatched\n"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -26,6 +34,11 @@ def write_abort(fd: int) -> None:
     os.pwrite(fd, line, 0)
 
 
+def note_dispatched(path: Path) -> None:
+    """Adds the second line if the first one is true: it is not after a failed sync."""
+    _holds(path, b"", add=_DISPATCHED)
+
+
 def distrust(path: Path) -> None:
     """Empties the file after a failed sync."""
     with contextlib.suppress(OSError):
@@ -34,15 +47,30 @@ def distrust(path: Path) -> None:
 
 def is_same_boot(path: Path) -> bool:
     """Whether the file says that no write to the store can have been lost: it was made under the running kernel, in this place."""
+    return _holds(path, b"") or was_dispatched(path)
+
+
+def was_dispatched(path: Path) -> bool:
+    """Whether, besides, both indexes have all of the log except the last batch of dispatch."""
+    return _holds(path, _DISPATCHED)
+
+
+def _holds(path: Path, second: bytes, add: bytes = b"") -> bool:
+    """Whether these are the lines of the file, and the first one is true. If so, a line may be added."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, (os.O_RDWR if add else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        line = _expected(fd)
-        return line != b"" and os.pread(fd, len(line) + 1, 0) == line
+        first = _expected(fd)
+        lines = first + second
+        is_so = first != b"" and os.pread(fd, len(lines) + 1, 0) == lines
+        if is_so and add:
+            os.pwrite(fd, add, len(lines))
     except OSError:
         return False
+    else:
+        return is_so
     finally:
         os.close(fd)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from ipc.counter_page import CounterPage
 from ipc.instance import Instance
 from ipc.publish.dispatch import DispatchPublisher
+from store.abort_file import DISPATCH_BATCH_BYTES
 from store.commit_log.next_record import find_next_record
 from store.config import StoreConfig
 from store.consume_queue.writer import ConsumeQueueWriter
@@ -26,7 +27,6 @@ from store.paths import StorePaths
 
 logger = logging.getLogger(__name__)
 
-_BATCH_BYTES = 1 << 20  # limit: a millisecond with records of 1 KiB; held pulls wait for the end of a batch
 _BATCH_RECORDS = 8192 if IS_COMPILED else 256  # limit: a few milliseconds of small ones
 _QUEUE_ATTEMPTS = 30  # compat: RocketMQ tries a ConsumeQueue 30 times, an IndexFile 3 times, a second apart
 _INDEX_ATTEMPTS = 3
@@ -148,7 +148,7 @@ class Dispatcher:
         file = self._find_file()
         start = file.start_offset
         limit = min(end, file.end_offset) - start
-        stop = min(self._offset - start + _BATCH_BYTES, limit)
+        stop = min(self._offset - start + DISPATCH_BATCH_BYTES, limit)
         try:
             answer = self._walk.walk(file.view, start, self._offset - start, stop, limit, _BATCH_RECORDS)
         finally:

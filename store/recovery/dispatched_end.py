@@ -1,9 +1,12 @@
-"""The end of the last dispatched record, where recovery may start to read after a clean stop.
+"""How far dispatch had come, where recovery may start to read after a clean stop, or after a kill of processes only.
 
     log            … | record | record | record |  a few more, perhaps  | zeros
     ConsumeQueues         ▲        ▲        ▲ highest last entry: reading begins at the end of this record
 
-A store that was stopped cleanly had been dispatched to its end, so the end is at, or shortly after, the last record with a
+**A kill.** What dispatch had written is there, except that of its last batch some entries may be missing and one in each queue may be torn
+(store.abort_file). So all that lies before the batch of the highest last entry is in the indexes, and reading begins at a record before it.
+
+**A clean stop.** The store had been dispatched to its end, so the end is at, or shortly after, the last record with a
 ConsumeQueue entry. Bytes there may be misleading (RocketMQ leaves truncated entries and old records in its files), and files may have
 been changed meanwhile; if anything is not as after a clean stop, recovery reads the last files completely.
 """
@@ -12,6 +15,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 
+from store.abort_file import DISPATCH_BATCH_BYTES
 from store.commit_log.record_check import check_record, store_timestamp_of
 from store.commit_log.scanner import LogSource
 from store.paths import StorePaths
@@ -55,6 +59,27 @@ def find_dispatched_end(
         logger.info("fast recovery not possible, scanning last files reason=%r", flaw)
         return None
     return end
+
+
+def find_dispatched_before_kill(
+    log: LogSource, queues: Sequence[QueueFiles], tails: Mapping[bytes, QueueTail], first_read: int
+) -> int:
+    """The end of a record before which everything was dispatched when processes were killed; `first_read` if no later one is found."""
+    known = [queue for queue in queues if tails[queue.key] != NO_TAIL]
+    if not known:
+        return first_read
+    last = max(known, key=lambda queue: tails[queue.key].max_physical_offset)
+    limit = last.record_of(tails[last.key].next_offset - 1)[0] - DISPATCH_BATCH_BYTES
+    earlier = [(tail, queue) for queue in known if (tail := tails[queue.key]).max_physical_offset <= limit]
+    earlier.append((last.find_tail(limit), last))
+    tail, queue = max(earlier, key=lambda one: one[0].max_physical_offset)
+    is_true = tail.max_physical_offset > first_read and queue.is_bearing_out(tail.next_offset - 1, log, 0, limit)
+    if is_true:
+        physical_offset, size = queue.record_of(tail.next_offset - 1)
+        is_true = _timestamp_of(log, physical_offset, size) >= 0
+    last.close()
+    queue.close()
+    return tail.max_physical_offset if is_true else first_read
 
 
 def _are_changed_since_checkpoint(paths: StorePaths, queues: Sequence[QueueFiles]) -> bool:

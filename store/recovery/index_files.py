@@ -60,6 +60,7 @@ def decide_index(
     *,
     is_clean: bool,
     is_same_boot: bool,
+    is_dispatched: bool,
     checkpoint_timestamp: int,
     log_min_offset: int,
     log_end_offset: int,
@@ -67,7 +68,8 @@ def decide_index(
     """What to keep.
 
     After a clean stop, or a kill under the running kernel, everything that speaks of no record beyond the end of the log. After a crash of the
-    machine, of those, only what was full and synced. The files after a dropped one are dropped too: their keys come later.
+    machine, of those, only what was full and synced. The files after a dropped one are dropped too: their keys come later. `is_dispatched`: the kept ones
+    have all keys of what recovery will not dispatch again (store.abort_file).
     """
     is_whole = is_clean or is_same_boot
     kept: list[IndexHead] = []
@@ -80,7 +82,9 @@ def decide_index(
     dropped = tuple(heads[len(kept) :])
     full = [head for head in kept if head.is_full]
     rebuild_from: int | None = None
-    if dropped or (not is_clean and (checkpoint_timestamp > 0 or (is_same_boot and kept))):
+    if dropped or (
+        not is_clean and not (is_dispatched and kept) and (checkpoint_timestamp > 0 or (is_same_boot and kept))
+    ):
         rebuild_from = max(kept[-1].end_physical_offset, log_min_offset) if kept else log_min_offset
     unsynced = tuple(head for head in full if not is_clean and head.end_timestamp > checkpoint_timestamp)
     return IndexDecision(dropped, unsynced, rebuild_from, full[-1].end_timestamp if full else 0)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields
 
 from headrace.protocol.big_endian import load_i32
 from headrace.protocol.record_layout import MAGIC_AT, MESSAGE_MAGIC, MESSAGE_MAGIC_V2
-from store.abort_file import is_same_boot
+from store.abort_file import is_same_boot, was_dispatched
 from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from store.commit_log.record_check import store_timestamp_of
 from store.commit_log.tail import wipe
@@ -32,7 +32,7 @@ from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
 from store.recovery.decide import first_file_after_clean_stop, first_file_after_crash, reput_offset
 from store.recovery.discarded_records import Discarded, find_discarded
-from store.recovery.dispatched_end import find_dispatched_end
+from store.recovery.dispatched_end import find_dispatched_before_kill, find_dispatched_end
 from store.recovery.index_files import IndexDecision, decide_index, read_heads
 from store.recovery.log_survey import NO_TAIL, QueueTail, Survey, find_older, survey_log
 from store.recovery.queue_bounds import KeptQueue, QueueBounds
@@ -99,6 +99,8 @@ class _Recovery:
         self._beat = beat
         self._report = report
         self._is_clean = not paths.abort.exists()
+        self._is_dispatched = was_dispatched(paths.abort)
+        self._has_all_writes = self._is_clean or self._is_dispatched
         self._disagreed = False
         self._checkpoint = read_checkpoint(paths.checkpoint)
         self._log = MappedFileQueue(
@@ -111,8 +113,9 @@ class _Recovery:
         self._deleted = read_deleted_topics(self._paths)
         queues = list_queues(self._paths, config_size := self._config.consume_queue_file_size, self._beat)
         logger.info(
-            "store inspected clean=%s commit_log_files=%d queues=%d queue_file_size=%d %s",
+            "store inspected clean=%s dispatched=%s commit_log_files=%d queues=%d queue_file_size=%d %s",
             self._is_clean,
+            self._has_all_writes,
             len(self._log.starts()),
             len(queues),
             config_size,
@@ -185,7 +188,9 @@ class _Recovery:
     # ---- the log
 
     def _survey_start(self, queues: list[QueueFiles], examined: "_Examined", first_read: int) -> int:
-        """Where the log is read from: a file's begin, or after a clean stop the end of the last record that was dispatched."""
+        """Where the log is read from: the end of a record up to which all were dispatched, or a file's begin."""
+        if self._is_dispatched and not examined.disagreeing:
+            return find_dispatched_before_kill(self._log, queues, examined.tails, first_read)
         if not self._is_clean:
             return first_read
         end = find_dispatched_end(
@@ -273,14 +278,14 @@ class _Recovery:
     def _examine(self, queues: list[QueueFiles], first_read: int) -> "_Examined":
         """Reads the end of every queue, once: a store may have 50,000 of them.
 
-        After a crash only entries of records before the survey count: those were synced before the checkpoint was written.
+        After a crash of the machine only entries of records before the survey count: those were synced before the checkpoint was written.
         """
         examined = _Examined()
         for number, queue in enumerate(queues):
             if number % _QUEUES_A_BEAT == 0:
                 self._beat()
-            tail = examined.tails[queue.key] = queue.find_tail(None if self._is_clean else first_read)
-            if self._is_clean and tail != NO_TAIL:
+            tail = examined.tails[queue.key] = queue.find_tail(None if self._has_all_writes else first_read)
+            if self._has_all_writes and tail != NO_TAIL:
                 if not queue.is_bearing_out(tail.next_offset - 1, self._log, first_read, self._log.end_offset):
                     examined.disagreeing.append(queue)
                 elif queue.has_nothing_from(tail.next_offset):
@@ -299,7 +304,7 @@ class _Recovery:
                 left.append(whole)
                 continue
             before = examined.tails[queue.key]
-            if self._is_clean:
+            if self._has_all_writes:
                 kept = queue.find_tail(end).next_offset
                 if kept > queue.first_offset and not queue.is_bearing_out(kept - 1, self._log, start, end):
                     # compat: RocketMQ leaves cut entries in its files; behind the last one written since they look valid.
@@ -335,6 +340,7 @@ class _Recovery:
             ),
             is_clean=self._is_clean,
             is_same_boot=is_same_boot(self._paths.abort),
+            is_dispatched=self._is_dispatched,
             checkpoint_timestamp=self._checkpoint.index_timestamp,
             log_min_offset=self._log.first_offset,
             log_end_offset=end,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from store import abort_file
-from store.abort_file import distrust, is_same_boot, write_abort
+from store.abort_file import distrust, is_same_boot, note_dispatched, was_dispatched, write_abort
 
 
 def make_abort(path: Path) -> Path:
@@ -71,3 +71,31 @@ def test_abort_file_is_not_believed_after_a_failed_sync(tmp_path: Path) -> None:
     assert path.exists()
     assert not is_same_boot(path)
     distrust(tmp_path / "none")
+
+
+def test_abort_file_says_when_all_was_dispatched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make_abort(tmp_path / "abort")
+    assert not was_dispatched(path)
+    for _ in range(2):  # a restarted broker notes it again
+        note_dispatched(path)
+        assert was_dispatched(path)
+        assert is_same_boot(path)
+    copy = Path(shutil.copy2(path, tmp_path / "copy"))
+    assert not was_dispatched(copy)
+    make_abort(path)  # the next start
+    assert is_same_boot(path)
+    assert not was_dispatched(path)
+    note_dispatched(path)
+    other = tmp_path / "boot_id"
+    other.write_text("2f6ab0a1-35a2-4b5c-9b0e-000000000000\n")
+    monkeypatch.setattr(abort_file, "_BOOT_ID", other)
+    assert not was_dispatched(path)
+
+
+def test_nothing_is_noted_in_an_abort_file_that_is_not_believed(tmp_path: Path) -> None:
+    path = make_abort(tmp_path / "abort")
+    distrust(path)
+    note_dispatched(path)
+    assert path.read_bytes() == b""
+    note_dispatched(tmp_path / "none")
+    assert not (tmp_path / "none").exists()

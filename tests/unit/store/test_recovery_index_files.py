@@ -6,9 +6,10 @@ from store.index.layout import HEADER
 from store.recovery.index_files import IndexHead, decide_index, read_heads
 
 LOG = {"log_min_offset": 100, "log_end_offset": 10_000}
-CRASH = {"is_clean": False, "is_same_boot": False}
-KILL = {"is_clean": False, "is_same_boot": True}
-CLEAN_STOP = {"is_clean": True, "is_same_boot": False}
+CRASH = {"is_clean": False, "is_same_boot": False, "is_dispatched": False}
+KILL = CRASH | {"is_same_boot": True}
+KILL_AFTER_DISPATCH = KILL | {"is_dispatched": True}
+CLEAN_STOP = CRASH | {"is_clean": True}
 
 
 def head(number: int, end_timestamp: int, end_offset: int, full: bool = True, right: bool = True) -> IndexHead:
@@ -56,7 +57,15 @@ def test_all_index_files_are_kept_after_a_kill_under_the_same_kernel(checkpoint:
     assert names(decision.unsynced) == unsynced
 
 
-@pytest.mark.parametrize("stop", [CLEAN_STOP, CRASH, KILL])
+def test_nothing_older_is_indexed_again_if_all_was_dispatched_before_a_kill() -> None:
+    """The last key may be old: most stores have messages without keys."""
+    decision = decide_index(THREE, **KILL_AFTER_DISPATCH, checkpoint_timestamp=1000, **LOG)
+    assert (names(decision.dropped), decision.rebuild_from, names(decision.unsynced)) == ([], None, [2])
+    lost = decide_index([], **KILL_AFTER_DISPATCH, checkpoint_timestamp=1000, **LOG)
+    assert lost.rebuild_from == 100
+
+
+@pytest.mark.parametrize("stop", [CLEAN_STOP, CRASH, KILL, KILL_AFTER_DISPATCH])
 def test_index_file_with_records_beyond_the_end_is_discarded(stop: dict[str, bool]) -> None:
     heads = [head(1, 1000, 2000), head(2, 2000, 10_000)]
     decision = decide_index(heads, **stop, checkpoint_timestamp=5000, **LOG)
