@@ -37,6 +37,8 @@ from web.pages.api import ApiPages
 from web.pages.chart_page import ChartPages
 from web.pages.cluster.cluster_pages import ClusterPages
 from web.pages.dead_letters.dead_letter_pages import DeadLetterPages
+from web.pages.dead_letters.handled_book import HandledBook
+from web.pages.dead_letters.handled_letters import HandledLetters
 from web.pages.dead_letters.resend_book import ResendBook
 from web.pages.dead_letters.resends import Resends
 from web.pages.disks import Disks
@@ -129,17 +131,23 @@ def make_console(settings: ConsoleSettings) -> Console:
     alert_book = AlertBook(settings.folder / "alerts.db")
     alerts = AlertService(alert_book, cluster.admin, history.read, config.may_send_alerts_to)
     log_ends = LogEnds()
-    recorder.followers += [alerts.follow, log_ends.follow]
-
-    resend_book = ResendBook(settings.folder / "dead-letters.db")
-    resends = Resends(cluster, resend_book, audit.add)
+    letter_file = settings.folder / "dead-letters.db"
+    resend_book, handled_book = ResendBook(letter_file), HandledBook(letter_file)
+    handled = HandledLetters(cluster, handled_book)
+    resends = Resends(cluster, resend_book, handled, audit.add)
+    recorder.followers += [alerts.follow, log_ends.follow, handled.follow]
 
     declared: list[Route] = [
         *HealthRoutes(sampler, own, settings.cluster.name_server_list).routes(),
         *MetricsRoutes(sampler, settings.folder / "metrics-token").routes(),
         *HistoryRoutes(history).routes(),
         *OverviewPages(
-            cluster, own, sampler, Disks(cluster, history.read, time.time), lambda: firing_rows(alerts)
+            cluster,
+            own,
+            sampler,
+            Disks(cluster, history.read, time.time),
+            lambda: firing_rows(alerts),
+            handled.count_in,
         ).routes(),
         *ChartPages(history.read, time.time).routes(),
         *ClusterPages(cluster, settings.own_servers, log_ends).routes(),
@@ -150,7 +158,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *SearchPages(cluster, sampler).routes(),
         *ProducerPages(cluster).routes(),
         *MessagePages(cluster, sampler).routes(),
-        *DeadLetterPages(cluster, sampler, resend_book, resends).routes(),
+        *DeadLetterPages(cluster, sampler, resend_book, handled, resends).routes(),
         *DelayPages(cluster).routes(),
         *TransactionPages(cluster, resend_book).routes(),
         *TracePages(cluster).routes(),
@@ -166,7 +174,7 @@ def make_console(settings: ConsoleSettings) -> Console:
     visitors = Visitors(sessions, proxies, base_path, tokens)
     cluster_name = ";".join(settings.cluster.name_server_list)
     pages = PageRenderer(Templates(base_path), visitors, menu, base_path, cluster_name, lambda: alerts.firing_count)
-    closes = [resend_book.close, alert_book.close, history.close, database.close]
+    closes = [resend_book.close, handled_book.close, alert_book.close, history.close, database.close]
     login = LoginPages(pages, users, audit, limits, first_login, config.oidc_name)
     routes: list[Route] = [*static_files(), *login.routes(), *declared]
     if config.console_oidc_issuer:

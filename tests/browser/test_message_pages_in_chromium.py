@@ -10,6 +10,7 @@ from headrace.client.consuming.received_message import ReceivedMessage
 from support.appliance import Appliance
 from support.console import PASSWORD, RunningConsole
 from support.consuming import create_topic, eventually, push
+from support.error_pages import answered
 from support.sdk import dump, patient, producing, run
 from support.servers import wait_until
 
@@ -59,6 +60,39 @@ def log_in(page: Page, console: RunningConsole, path: str) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
+def test_dead_letters_are_marked_as_handled_with_a_note_and_no_longer_listed_or_counted(
+    page: Page, console: RunningConsole
+) -> None:
+    log_in(page, console, "/dead-letters/billing")
+    page.route("**/handle", answered)
+    rows = page.locator("#table-letters tbody tr")
+    expect(rows).to_have_count(3)
+    page.get_by_label("Note (optional)").first.fill(PAYLOAD)
+    page.get_by_role("button", name="Mark selected as handled").click()
+    expect(page.get_by_role("alert")).to_contain_text("no dead letter is selected", ignore_case=True)
+    expect(page.get_by_label("Note (optional)").first).to_have_value(PAYLOAD)
+    for choice in page.get_by_label("Choose", exact=True).all()[:2]:
+        choice.check()
+    page.get_by_label("Note (optional)").first.press("Enter")
+    expect(page.get_by_role("status")).to_have_text("Dead letters marked as handled: 2.")
+    expect(rows).to_have_count(1)
+    expect(page.get_by_text("3 dead letters are stored in this period. Handled: 2.")).to_be_visible()
+
+    page.get_by_label("State").select_option("handled")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("admin")
+    expect(rows.first).to_contain_text(PAYLOAD)
+    page.goto(f"http://127.0.0.1:{console.port}/")
+    needy = page.locator("#table-attention").get_by_role("row").filter(has_text="billing")
+    expect(needy.get_by_role("link", name="1", exact=True)).to_be_visible()
+
+    page.goto(f"http://127.0.0.1:{console.port}/dead-letters/billing")
+    page.get_by_text("Mark all in this period").click()
+    page.get_by_role("button", name="Mark 2 as unhandled").click()
+    expect(page.get_by_role("status")).to_have_text("Dead letters marked as unhandled: 2.")
+    expect(rows).to_have_count(3)
+
+
 def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page, console: RunningConsole) -> None:
     log_in(page, console, "/")
     needy = page.locator("#table-attention").get_by_role("row").filter(has_text="billing")
@@ -90,6 +124,8 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     expect(page.get_by_text("finished")).to_be_visible()
     expect(page.get_by_text("3 / 3")).to_be_visible()
     page.get_by_role("link", name="All dead letters of the group").click()
+    expect(page.get_by_text("There are no such dead letters")).to_be_visible()
+    page.get_by_label("State").select_option("all")
     expect(page.get_by_role("columnheader", name="Resent")).to_be_visible()
     expect(page.get_by_role("status")).to_contain_text("Resent: 2. Skipped because they had been resent before: 1.")
 

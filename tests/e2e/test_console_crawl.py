@@ -151,13 +151,19 @@ def test_every_address_is_below_the_path_of_the_console_and_is_served(
     asked: dict[tuple[str, frozenset[str]], str] = {}
     for route, page in {**pages, "/login": login}.items():
         for tag, name, value in page.attributes:
-            assert name not in {"href", "src", "action"} or value.startswith(("/", "#")), (route, tag, name, value)
+            assert name not in {"href", "src", "action", "formaction"} or value.startswith(("/", "#")), (
+                route,
+                tag,
+                name,
+                value,
+            )
             if not value.startswith("/") or name == "value":  # fields have addresses without the path
                 continue
             assert value == BASE or value.startswith(f"{BASE}/"), (route, tag, name, value)
             path, arguments = urlsplit(value).path, frozenset(parse_qs(urlsplit(value).query))
             if name in {
                 "action",
+                "formaction",
                 "hx-get",
                 "data-tail",
             }:  # forms are answered with their fields, and a stream does not end

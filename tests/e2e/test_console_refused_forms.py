@@ -27,6 +27,10 @@ NOT_REACHED = {"/transactions/check-again", "/cluster/writes/<broker:str>/allow"
 """Their forms are on pages only at times, and have nothing to type in."""
 WITH_ACCESS_CONTROL = {"/acl/accounts", "/acl/accounts/<account:str>/delete"}
 """In test_console_acl."""
+NOTES = {
+    f"/dead-letters/<group:str>/{change}" for change in ("handle", "handle-all", "unhandle", "unhandle-all", "resend")
+}
+"""What is typed in them is a note, and every note is valid."""
 PREVIEWS = ("/groups/billing/reset?topic=Orders&to=start", "/groups/billing/clone?topic=Orders&target=copy")
 
 
@@ -103,7 +107,7 @@ def test_every_form_comes_back_with_what_was_entered(world: World, changes: dict
             if shape in seen:
                 continue
             seen.add(shape)
-            if all(one.kind in {"select", "checkbox"} for one in form.visible):
+            if shape in NOTES or all(one.kind in {"select", "checkbox"} for one in form.visible):
                 continue  # nothing is typed
             values = [(one.name, entered(one)) for one in form.visible]
             answer = send(world.admin, form, values)

@@ -85,6 +85,15 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
     assert browser.read(f"/dead-letters/{group}?end=2020-01-01")["count"] == 0
     assert browser.read(f"/dead-letters/{group}?begin={max(row['stored_at'] for row in rows)}")["count"] >= 1
 
+    handled = browser.send(f"/dead-letters/{group}/handle", {"message": rows[0]["offset_id"], "note": PAYLOAD})
+    assert handled.status == 303, handled.cause
+    assert [row["keys"] for row in letters(browser, group, 1, "?state=handled")] == [["key-0"]]
+    assert PAYLOAD not in browser.get(f"/dead-letters/{group}?state=handled").text
+    assert browser.read("/dead-letters?filter=paged-dead")["groups"]["rows"][0]["unhandled"] == 3
+    undone = browser.send(f"/dead-letters/{group}/unhandle", {"message": rows[0]["offset_id"]})
+    assert undone.status == 303, undone.cause
+    assert len(letters(browser, group, 4)) == 4
+
     exported = browser.get(f"/api/v1/dead-letters/{group}/export?format=jsonl").text.splitlines()
     lines = sorted((json.loads(line) for line in exported), key=lambda line: line["keys"])
     assert [line["body"] for line in lines] == [PAYLOAD, None, '{"n": 2}', "three"]
@@ -111,8 +120,9 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
     asyncio.run(asyncio.wait_for(main(), DEADLINE_S))  # `run` would find the console's own threads
     run_page = browser.get(f"/dead-letters/{group}/progress")
     assert run_page.status == 200, run_page.cause
-    rows = letters(browser, group, 4)
-    assert all(row["resent_at"] and row["copy_id"] for row in rows)
+    assert letters(browser, group, 0) == []
+    rows = letters(browser, group, 4, "?state=handled")
+    assert all(row["resent_at"] and row["copy_id"] and row["handled_by"] == "admin" for row in rows)
     message = browser.get(f"/messages/{rows[0]['offset_id']}")
     assert f"/dead-letters/{group}/resend" in message.text
     assert browser.send(f"/messages/{rows[0]['offset_id']}/resend", {}).status == 400

@@ -1,6 +1,6 @@
 """The forms of a page of the console, as a browser sees them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 
 Attributes = dict[str, str | None]
@@ -71,6 +71,9 @@ class _Reader(HTMLParser):
             self._form = Form(address, given.get("method") or "get", given.get("class") or "", given.get("id") or "")
             self._form.is_folded = not all(self._folds)
             self.forms.append(self._form)
+        elif tag == "button" and "formaction" in given and self._form is not None:
+            # A form like it, with the same fields.
+            self.forms.append(replace(self._form, action=given["formaction"] or "", id=""))
         elif tag == "details":
             self._folds.append("open" in given)
         elif tag == "div" and given.get("role") == "alert":

@@ -1,7 +1,7 @@
 """Overview: whether everything works: firing alerts, disks, groups that need attention, rates with history, the cluster's brokers and the appliance's roles."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -67,7 +67,7 @@ class RoleRow(msgspec.Struct, frozen=True):
 
 
 class AttentionRow(msgspec.Struct, frozen=True):
-    """A consumer group without members whose messages wait, that is far behind, or with stored dead letters."""
+    """A consumer group without members whose messages wait, that is far behind, or with unhandled dead letters."""
 
     group: str
     members: int
@@ -75,6 +75,7 @@ class AttentionRow(msgspec.Struct, frozen=True):
     delay: int | None
     """How long ago its oldest waiting message was stored, ms; None if unknown."""
     dead_letters: int
+    """Stored ones that are not marked as handled."""
 
 
 class FindingRow(msgspec.Struct, frozen=True):
@@ -135,7 +136,7 @@ _ATTENTION_COLUMNS: Final[tuple[Column[AttentionRow], ...]] = (
         "Dead letters",
         Kind.NUMBER,
         link=lambda row: path_of("dead-letters", row.group) if row.dead_letters else None,
-        help="Dead letters that are still stored; they are deleted after the retention time.",
+        help="Stored dead letters that are not marked as handled; they are deleted after the retention time.",
     ),
 )
 _FINDING_COLUMNS: Final[tuple[Column[FindingRow], ...]] = (
@@ -157,11 +158,13 @@ class OverviewPages:
         sampler: Sampler,
         disks: Disks,
         firing: Callable[[], Sequence[FiringRow]],
+        handled: Callable[[Sequence[BrokerSample]], Awaitable[Mapping[str, int]]],
     ) -> None:
-        """`firing`: the alerts that fire now."""
+        """`firing`: the alerts that fire now; `handled`: how many stored dead letters of each group are marked as handled."""
         self._cluster = cluster
         self._reads = ClusterReads(cluster)
         self._firing = firing
+        self._handled = handled
         self._own = own
         self._sampler = sampler
         self._disks = disks
@@ -227,11 +230,12 @@ class OverviewPages:
             async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
                 sample = await self._sampler.latest(_SAMPLE_AGE_S)
                 problems += [f"{broker.key}: {broker.problem}" for broker in sample.brokers if broker.problem]
-                return _attention_table(sample.brokers), await self._disks.table(sample.brokers)
+                handled = await self._handled(sample.brokers)
+                return _attention_table(sample.brokers, handled), await self._disks.table(sample.brokers)
         except TimeoutError:
             values = {"seconds": f"{_SAMPLE_TIMEOUT_S:g}"}
             problems.append(Problem("disks: the brokers did not answer within {seconds} s", values))
-            return _attention_table(()), await self._disks.table(())
+            return _attention_table((), {}), await self._disks.table(())
 
     async def _add_runtime(self, rows: Sequence[BrokerRow]) -> list[BrokerRow]:
         async def of(row: BrokerRow) -> dict[str, str]:
@@ -276,22 +280,25 @@ def _with_runtime(row: BrokerRow, info: dict[str, str]) -> BrokerRow:
     )
 
 
-def _attention_table(brokers: Sequence[BrokerSample]) -> Table[AttentionRow]:
+def _attention_table(brokers: Sequence[BrokerSample], handled: Mapping[str, int]) -> Table[AttentionRow]:
     masters = [broker for broker in brokers if broker.is_master]
     is_known = bool(masters) and all(broker.problem is None for broker in masters)
-    empty = "Every group with waiting messages has members and is less than 5 minutes behind, and no group has dead letters."
+    empty = "Every group with waiting messages has members and is less than 5 minutes behind, and no group has unhandled dead letters."
     if not is_known:
         empty = "Not all brokers could be read, so this is unknown."
-    return Table("attention", AttentionRow, attention_rows(brokers), _ATTENTION_COLUMNS, sort="-lag", empty=empty)
+    return Table(
+        "attention", AttentionRow, attention_rows(brokers, handled), _ATTENTION_COLUMNS, sort="-lag", empty=empty
+    )
 
 
-def attention_rows(brokers: Sequence[BrokerSample]) -> list[AttentionRow]:
-    """The groups without members whose messages wait, those that are far behind, and those with stored dead letters."""
+def attention_rows(brokers: Sequence[BrokerSample], handled: Mapping[str, int]) -> list[AttentionRow]:
+    """The groups without members whose messages wait, those that are far behind, and those with unhandled dead letters."""
     return [
-        AttentionRow(group, one.members, one.lag, one.lag_ms, one.dead_letters)
+        AttentionRow(group, one.members, one.lag, one.lag_ms, unhandled)
         for group, one in sorted(figures_by_group(brokers).items())
+        for unhandled in [one.dead_letters - handled.get(group, 0)]
         if not is_system_group(group)
-        and (one.dead_letters or (one.lag and (not one.members or (one.lag_ms or 0) >= BEHIND_MS)))
+        and (unhandled or (one.lag and (not one.members or (one.lag_ms or 0) >= BEHIND_MS)))
     ]
 
 

@@ -4,6 +4,7 @@ What takes a request for each group or topic is bounded (time lags: `time_lags`)
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from headrace.protocol.bodies import ConsumeStatsList
 from headrace.protocol.response_code import ResponseCode
 from headrace.protocol.version import version_text
 from web.sampling.paced import Paced
-from web.sampling.sample import BrokerSample, ClientKind, Member, Progress, Traffic
+from web.sampling.sample import BrokerSample, ClientKind, DeadLetterQueue, Member, Progress, Traffic
 from web.sampling.time_lags import TimeLags, Waiting, delay_of
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class BrokerReader:
         self._progress: Paced[tuple[Progress, ...]] = Paced(PROGRESS_EVERY_S)
         self._consumers: Paced[_Clients] = Paced(DETAILS_EVERY_S)
         self._new_retries: Paced[tuple[Progress, ...]] = Paced(DETAILS_EVERY_S)
-        self._dead_letters: Paced[Mapping[str, tuple[int, int]]] = Paced(DETAILS_EVERY_S)
+        self._dead_letters: Paced[Mapping[str, list[DeadLetterQueue]]] = Paced(DETAILS_EVERY_S)
         self._half_messages: Paced[int | None] = Paced(DETAILS_EVERY_S)
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._time_lags = TimeLags(self._read_time_lag)
@@ -90,8 +91,11 @@ class BrokerReader:
             producers=producers.counts,
             consumers=consumers.counts,
             members=(*producers.members, *consumers.members),
-            dead_letters={group: ever for group, (ever, _) in dead_letters.items()},
-            stored_dead_letters={group: stored for group, (_, stored) in dead_letters.items()},
+            dead_letters={group: sum(one.end for one in queues) for group, queues in dead_letters.items()},
+            stored_dead_letters={
+                group: sum(one.end - one.begin for one in queues) for group, queues in dead_letters.items()
+            },
+            dead_letter_queues=tuple(one for queues in dead_letters.values() for one in queues),
             topic_events={} if topic_in is None else await self._read_topic_events(topics),
             half_messages=await self._half_messages.get(lambda: self._read_half_messages(topics)),
         )
@@ -174,15 +178,16 @@ class BrokerReader:
             clients.members.extend(one.members[: max(0, _MOST_MEMBERS - len(clients.members))])
         return clients
 
-    async def _read_dead_letters(self, topics: frozenset[str]) -> Mapping[str, tuple[int, int]]:
-        """By group: how many messages its dead-letter topic has ever had, and how many are stored."""
+    async def _read_dead_letters(self, topics: frozenset[str]) -> Mapping[str, list[DeadLetterQueue]]:
+        """By group: the queues of its dead-letter topic."""
         wanted = sorted(topic for topic in topics if topic.startswith(names.DLQ_PREFIX))[:_MOST_DETAILS]
-        counts = await self._each(self._count, wanted)
-        return {
-            topic.removeprefix(names.DLQ_PREFIX): count
-            for topic, count in zip(wanted, counts, strict=True)
-            if count is not None
-        }
+        read_s = time.time()
+        found = {}
+        for topic, queues in zip(wanted, await self._each(self._bounds, wanted), strict=True):
+            if queues is not None:
+                group = topic.removeprefix(names.DLQ_PREFIX)
+                found[group] = [DeadLetterQueue(group, queue, *bounds, read_s) for queue, bounds in queues.items()]
+        return found
 
     async def _read_half_messages(self, topics: frozenset[str]) -> int | None:
         """Half messages that have not been checked off, less the op messages that have not been checked off: each resolves one."""
@@ -208,12 +213,19 @@ class BrokerReader:
 
     async def _count(self, topic: str) -> tuple[int, int] | None:
         """How many messages the topic has ever had at this broker, and how many are stored; None if unknown."""
+        queues = await self._bounds(topic)
+        if queues is None:
+            return None
+        return sum(end for _, end in queues.values()), sum(end - begin for begin, end in queues.values())
+
+    async def _bounds(self, topic: str) -> dict[int, tuple[int, int]] | None:
+        """The offsets that are stored of each queue of the topic at this broker, the last one not included; None if unknown."""
         try:
             stats = await self._admin.topic_stats(topic)
         except HeadraceError:
             return None  # deleted meanwhile, or not yet registered
-        own = [one for queue, one in stats.offset_table.items() if queue.broker_name == self._name]
-        return sum(one.max_offset for one in own), sum(one.max_offset - one.min_offset for one in own)
+        own = {queue.queue_id: one for queue, one in stats.offset_table.items() if queue.broker_name == self._name}
+        return {queue: (one.min_offset, one.max_offset) for queue, one in own.items()}
 
     async def _each(self, read: Callable[[str], Awaitable[T]], keys: list[str]) -> list[T]:
         async def one(key: str) -> T:

@@ -57,6 +57,18 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLetterQueue:
+    """A queue of a group's dead-letter topic: the offsets of the messages that are stored, `end` not included."""
+
+    group: str
+    queue: int
+    begin: int
+    end: int
+    read_s: float
+    """When it was read, which is less often than the rest of a sample."""
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerSample:
     """One broker. If it could not be read, `problem` has the reason and the rest is empty."""
 
@@ -83,6 +95,8 @@ class BrokerSample:
     """How many messages each group's dead-letter topic has ever had."""
     stored_dead_letters: Mapping[str, int] = field(default_factory=dict)
     """How many of them are stored: the others were deleted after the retention time."""
+    dead_letter_queues: tuple[DeadLetterQueue, ...] = ()
+    """The queues of the groups in `stored_dead_letters`."""
     topic_events: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Totals since the broker's start: by the name of RocketMQ's metric, by topic; empty if the broker does not report totals."""
     half_messages: int | None = None

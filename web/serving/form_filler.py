@@ -1,7 +1,7 @@
 """A page in which one form has again what the user entered, and above its fields why it was refused.
 
-It works on the finished page, so that no template has to know about it. What is found by its name: the form, by its address and its hidden
-fields; its fields, also those outside it (`form="chosen"`). Folded parts of the page that contain the form are unfolded.
+It works on the finished page, so that no template has to know about it. What is found by its name: the form, by its address (or that of one of
+its buttons) and its hidden fields; its fields, also those outside it (`form="chosen"`). Folded parts of the page that contain the form are unfolded.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,6 +44,8 @@ class _Tag:
     options: list["_Tag"] = field(default_factory=list)
     folds: list["_Tag"] = field(default_factory=list)
     """The `details` around a form."""
+    actions: list[str] = field(default_factory=list)
+    """Where a form is sent: its address, and those of its buttons."""
     fields: list["_Tag"] = field(default_factory=list)
 
     def value(self, name: str) -> str:
@@ -67,8 +69,8 @@ def fill(page: str, entered: Entered, failure: str) -> str | None:
 
 
 def _is_sent_by(form: _Tag, entered: Entered) -> bool:
-    address = form.value("action").partition("#")[0].partition("?")[0]
-    is_there = (form.value("method") or "get").lower() == entered.method and unquote(address) == unquote(entered.action)
+    addresses = {unquote(action.partition("#")[0].partition("?")[0]) for action in form.actions}
+    is_there = (form.value("method") or "get").lower() == entered.method and unquote(entered.action) in addresses
     # A GET has no fields but those of its address, which may be those of a table, or of nothing on the page.
     names = {one.value("name") for one in form.fields if one.value("type") != "hidden"}
     return is_there and (entered.method == "post" or bool(names & entered.fields.keys()))
@@ -154,7 +156,10 @@ class _Reader(HTMLParser):
             case "form":
                 self._form = one
                 one.folds = list(self._folds)
+                one.actions = [one.value("action")]
                 self.forms.append(one)
+            case "button" if self._form is not None and "formaction" in one.attributes:
+                self._form.actions.append(one.value("formaction"))
             case "details":
                 self._folds.append(one)
             case "input" | "select" | "textarea":

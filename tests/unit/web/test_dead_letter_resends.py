@@ -10,10 +10,14 @@ import pytest
 
 from headrace import Message, MessageExt, MessageQueue, RouteNotFound, SendFailed
 from headrace.client.settings import ClientConfig
+from headrace.protocol.bodies import ClusterInfo
+from headrace.protocol.bodies.route import BrokerData
 from support.consuming import eventually
 from web.cluster.cluster import Cluster
 from web.errors import DatabaseUnusable, Invalid, NotFound
 from web.pages.dead_letters.dead_letter_pages import DeadLetterPages, ResendForm
+from web.pages.dead_letters.handled_book import HandledBook
+from web.pages.dead_letters.handled_letters import HandledLetters
 from web.pages.dead_letters.letter_queues import LetterRange, parse_ranges
 from web.pages.dead_letters.resend_book import Letter, ResendBook
 from web.pages.dead_letters.resends import Resends, Run
@@ -34,6 +38,7 @@ class World:
                 0,
                 at,
                 at,
+                store_host=("192.0.2.9", 10911),
                 body=b"body %d" % at,
                 properties={"UNIQ_KEY": f"ID{at}", "RETRY_TOPIC": "Orders"},
             )
@@ -42,6 +47,9 @@ class World:
         self.sent: list[Message] = []
         self.failure: Exception | None = None
         self.on_send: Callable[[], None] = lambda: None
+
+    async def cluster_info(self) -> ClusterInfo:
+        return ClusterInfo({"broker-a": BrokerData("broker-a", "C", {0: "192.0.2.9:10911"})}, {"C": ["broker-a"]})
 
     async def read_messages(self, _queue: MessageQueue, offset: int, count: int) -> Any:
         found = self.stored[offset : offset + min(count, 2)]
@@ -89,7 +97,16 @@ def book(tmp_path: Path) -> Iterator[ResendBook]:
     book.close()
 
 
-def carry_out(world: World, book: ResendBook, main: Callable[[Resends], Coroutine[Any, Any, None]]) -> list[Any]:
+@pytest.fixture
+def marks(tmp_path: Path) -> Iterator[HandledBook]:
+    marks = HandledBook(tmp_path / "handled.db")
+    yield marks
+    marks.close()
+
+
+def carry_out(
+    world: World, book: ResendBook, marks: HandledBook, main: Callable[[Resends], Coroutine[Any, Any, None]]
+) -> list[Any]:
     """Runs `main`; what was written to the audit log."""
     entries: list[Any] = []
 
@@ -98,7 +115,11 @@ def carry_out(world: World, book: ResendBook, main: Callable[[Resends], Coroutin
         stand_in: Any = world
         cluster.admin = stand_in
         cluster._producer = stand_in
-        await main(Resends(cluster, book, lambda *fields, **more: entries.append((fields, more))))
+        await main(
+            Resends(
+                cluster, book, HandledLetters(cluster, marks), lambda *fields, **more: entries.append((fields, more))
+            )
+        )
 
     asyncio.run(within())
     return entries
@@ -112,7 +133,9 @@ def bodies(world: World) -> list[bytes]:
     return [message.body for message in world.sent]
 
 
-def test_all_dead_letters_of_a_range_are_sent_once_although_it_is_started_twice(book: ResendBook) -> None:
+def test_all_dead_letters_of_a_range_are_sent_once_although_it_is_started_twice(
+    book: ResendBook, marks: HandledBook
+) -> None:
     world = World(7)
 
     async def main(resends: Resends) -> None:
@@ -125,7 +148,7 @@ def test_all_dead_letters_of_a_range_are_sent_once_although_it_is_started_twice(
         assert (run.state, run.sent, run.total) == ("finished", 5, 5)
         assert (again.state, again.sent, again.skipped) == ("finished", 1, 5)
 
-    entries = carry_out(world, book, main)
+    entries = carry_out(world, book, marks, main)
     assert bodies(world) == [b"body 1", b"body 2", b"body 3", b"body 4", b"body 5", b"body 0"]
     assert {message.topic for message in world.sent} == {"%RETRY%billing"}
     assert [fields[:5] for fields, _ in entries] == [
@@ -134,7 +157,7 @@ def test_all_dead_letters_of_a_range_are_sent_once_although_it_is_started_twice(
     assert entries[0][1]["after"] == {"sent": 5, "skipped": 0, "failed": 0}
 
 
-def test_page_links_to_copies_and_has_the_oldest_letter_first(book: ResendBook) -> None:
+def test_page_links_to_copies_and_has_the_oldest_letter_first(book: ResendBook, marks: HandledBook) -> None:
     world: Any = Letters(3)
     for at, letter in enumerate(world.stored):
         letter.store_timestamp = 9 - at
@@ -149,7 +172,7 @@ def test_page_links_to_copies_and_has_the_oldest_letter_first(book: ResendBook) 
         cluster = Cluster(ClientConfig("127.0.0.1:1"))
         cluster.admin = world
         unused: Any = SimpleNamespace(last=lambda _group: None)
-        view = await DeadLetterPages(cluster, unused, book, unused).show(VISIT)
+        view = await DeadLetterPages(cluster, unused, book, HandledLetters(cluster, marks), unused).show(VISIT)
         (table,) = view.tables
         shown = await table.select({}).fill()
         assert [row.id for row in shown.rows] == ["ID2", "ID1", "ID0"]
@@ -164,7 +187,7 @@ def test_page_links_to_copies_and_has_the_oldest_letter_first(book: ResendBook) 
     asyncio.run(main())
 
 
-def test_page_shows_that_a_resent_copy_became_a_dead_letter_again(book: ResendBook) -> None:
+def test_page_shows_that_a_resent_copy_became_a_dead_letter_again(book: ResendBook, marks: HandledBook) -> None:
     world: Any = Letters(2)
     for at, letter in enumerate(world.stored):
         letter.store_timestamp = 5 + at
@@ -176,12 +199,18 @@ def test_page_shows_that_a_resent_copy_became_a_dead_letter_again(book: ResendBo
         cluster = Cluster(ClientConfig("127.0.0.1:1"))
         cluster.admin = world
         unused: Any = SimpleNamespace(last=lambda _group: None)
-        return list((await DeadLetterPages(cluster, unused, book, unused).show(VISIT)).tables[0].rows)
+        return list(
+            (await DeadLetterPages(cluster, unused, book, HandledLetters(cluster, marks), unused).show(VISIT))
+            .tables[0]
+            .rows
+        )
 
     assert [(row.id, row.again_at) for row in asyncio.run(main())] == [("ID0", 6), ("ID1", None)]
 
 
-def test_one_dead_letter_pressed_many_times_at_once_is_sent_once_or_again_on_demand(book: ResendBook) -> None:
+def test_one_dead_letter_pressed_many_times_at_once_is_sent_once_or_again_on_demand(
+    book: ResendBook, marks: HandledBook
+) -> None:
     world = World(1)
 
     async def main(resends: Resends) -> None:
@@ -189,11 +218,11 @@ def test_one_dead_letter_pressed_many_times_at_once_is_sent_once_or_again_on_dem
         assert sorted(map(bool, await asyncio.gather(*presses))) == [False] * 4 + [True]
         assert await resends.send("billing", world.stored[0], "topic", "ann", again=True) == "COPY2"
 
-    carry_out(world, book, main)
+    carry_out(world, book, marks, main)
     assert [message.topic for message in world.sent] == ["Orders", "Orders"]
 
 
-def test_run_is_cancelled_after_the_message_that_is_being_sent(book: ResendBook) -> None:
+def test_run_is_cancelled_after_the_message_that_is_being_sent(book: ResendBook, marks: HandledBook) -> None:
     world = World(9)
 
     async def main(resends: Resends) -> None:
@@ -208,11 +237,11 @@ def test_run_is_cancelled_after_the_message_that_is_being_sent(book: ResendBook)
         with pytest.raises(NotFound):
             resends.cancel("billing")
 
-    entries = carry_out(world, book, main)
+    entries = carry_out(world, book, marks, main)
     assert entries[0][0][4] == "cancelled"
 
 
-def test_run_stops_at_the_first_failure_and_continues_where_it_stopped(book: ResendBook) -> None:
+def test_run_stops_at_the_first_failure_and_continues_where_it_stopped(book: ResendBook, marks: HandledBook) -> None:
     world = World(4)
 
     async def main(resends: Resends) -> None:
@@ -228,11 +257,13 @@ def test_run_stops_at_the_first_failure_and_continues_where_it_stopped(book: Res
         await ended(run)
         assert (run.state, run.sent, run.skipped) == ("finished", 2, 2)
 
-    carry_out(world, book, main)
+    carry_out(world, book, marks, main)
     assert bodies(world) == [b"body 0", b"body 1", b"body 2", b"body 3"]
 
 
-def test_message_of_which_nobody_knows_whether_it_was_stored_is_not_sent_again_by_itself(book: ResendBook) -> None:
+def test_message_of_which_nobody_knows_whether_it_was_stored_is_not_sent_again_by_itself(
+    book: ResendBook, marks: HandledBook
+) -> None:
     world = World(1)
     letter = Letter("billing", world.stored[0].offset_message_id, "ID0")
 
@@ -244,11 +275,11 @@ def test_message_of_which_nobody_knows_whether_it_was_stored_is_not_sent_again_b
         assert book.find([letter])[letter].copy_id == ""
         assert await resends.send("billing", world.stored[0], "group", "ann") is None
 
-    carry_out(world, book, main)
+    carry_out(world, book, marks, main)
     assert world.sent == []
 
 
-def test_body_that_cannot_be_sent_is_counted_and_does_not_stop_the_run(book: ResendBook) -> None:
+def test_body_that_cannot_be_sent_is_counted_and_does_not_stop_the_run(book: ResendBook, marks: HandledBook) -> None:
     world = World(3)
     world.stored[1].sys_flag = 1  # compressed, it says
 
@@ -258,11 +289,11 @@ def test_body_that_cannot_be_sent_is_counted_and_does_not_stop_the_run(book: Res
         assert (run.state, run.sent, run.failed) == ("finished", 2, 1)
         assert run.problem.startswith("ID1: ")
 
-    carry_out(world, book, main)
+    carry_out(world, book, marks, main)
     assert bodies(world) == [b"body 0", b"body 2"]
 
 
-def test_run_keeps_to_its_rate(book: ResendBook) -> None:
+def test_run_keeps_to_its_rate(book: ResendBook, marks: HandledBook) -> None:
     world = World(4)
     times: list[float] = []
 
@@ -270,11 +301,11 @@ def test_run_keeps_to_its_rate(book: ResendBook) -> None:
         world.on_send = lambda: times.append(asyncio.get_running_loop().time())
         await ended(resends.start(VISIT, "billing", [LetterRange(QUEUE, 0, 4)], "group", 50))
 
-    carry_out(world, book, main)
+    carry_out(world, book, marks, main)
     assert times[-1] - times[0] >= 3 / 50 - 0.005
 
 
-def test_console_that_stops_ends_its_runs(book: ResendBook) -> None:
+def test_console_that_stops_ends_its_runs(book: ResendBook, marks: HandledBook) -> None:
     world = World(9)
 
     async def main(resends: Resends) -> None:
@@ -285,7 +316,7 @@ def test_console_that_stops_ends_its_runs(book: ResendBook) -> None:
         await asyncio.gather(background, return_exceptions=True)
         assert (run.state, run.problem) == ("stopped", "the console was stopped")
 
-    carry_out(world, book, main)
+    carry_out(world, book, marks, main)
     assert len(world.sent) == 1
 
 
@@ -321,20 +352,22 @@ def test_range_is_read_as_it_was_written() -> None:
     assert parse_ranges("billing", [one.text]) == [one]
 
 
-def resend_chosen(world: Letters, book: ResendBook) -> Outcome:
+def resend_chosen(world: Letters, book: ResendBook, marks: HandledBook) -> Outcome:
     """Resends all letters as if a user had selected them."""
 
     async def main() -> Outcome:
         cluster = Cluster(ClientConfig("127.0.0.1:1"))
         stand_in: Any = world
         cluster.admin = cluster._producer = stand_in
-        pages = DeadLetterPages(cluster, stand_in, book, Resends(cluster, book, lambda *_, **__: None))
+        handled = HandledLetters(cluster, marks)
+        resends = Resends(cluster, book, handled, lambda *_, **__: None)
+        pages = DeadLetterPages(cluster, stand_in, book, handled, resends)
         return await pages.resend(VISIT, ResendForm([one.message_id for one in world.stored]))
 
     return asyncio.run(main())
 
 
-def test_outcome_has_how_many_of_the_chosen_letters_failed_and_why(book: ResendBook) -> None:
+def test_outcome_has_how_many_of_the_chosen_letters_failed_and_why(book: ResendBook, marks: HandledBook) -> None:
     world = Letters(4)
     world.stored[1].sys_flag = 1  # compressed, it says
 
@@ -342,30 +375,30 @@ def test_outcome_has_how_many_of_the_chosen_letters_failed_and_why(book: ResendB
         world.failure = RouteNotFound("no route") if len(world.sent) == 2 else None
 
     world.on_send = fail
-    outcome = resend_chosen(world, book)
+    outcome = resend_chosen(world, book, marks)
     assert (outcome.values["sent"], outcome.values["failed"], outcome.values["left"]) == (2, 2, 0)
     assert outcome.values["problem"].endswith("no route")
     assert outcome.is_warning
     assert outcome.location == "/dead-letters/billing"
 
     world.failure, world.on_send = None, lambda: None
-    outcome = resend_chosen(world, book)
+    outcome = resend_chosen(world, book, marks)
     assert (outcome.values["sent"], outcome.values["skipped"], outcome.values["failed"]) == (1, 2, 1)
 
 
-def test_letters_after_a_failure_of_the_cluster_are_not_tried(book: ResendBook) -> None:
+def test_letters_after_a_failure_of_the_cluster_are_not_tried(book: ResendBook, marks: HandledBook) -> None:
     world = Letters(4)
 
     def fail() -> None:
         world.failure = RouteNotFound("no route")
 
     world.on_send = fail
-    outcome = resend_chosen(world, book)
+    outcome = resend_chosen(world, book, marks)
     assert (outcome.values["sent"], outcome.values["failed"], outcome.values["left"]) == (1, 1, 2)
 
 
-def test_resend_of_which_nothing_succeeds_is_an_error(book: ResendBook) -> None:
+def test_resend_of_which_nothing_succeeds_is_an_error(book: ResendBook, marks: HandledBook) -> None:
     world = Letters(2)
     world.failure = RouteNotFound("no route")
     with pytest.raises(RouteNotFound):
-        resend_chosen(world, book)
+        resend_chosen(world, book, marks)

@@ -24,6 +24,16 @@ PAGE = """<main>
 """
 
 
+BUTTONS = """<form method="post" action="/keep"><input name="note"><button>Keep</button><button formaction="/drop">Drop</button></form>"""
+
+
+def test_form_is_found_by_the_address_of_one_of_its_buttons() -> None:
+    page = fill(BUTTONS, Entered("post", "/drop", {"note": ["why"]}), WHY)
+    assert page is not None
+    assert [form.values for form in forms_of(page)] == [[("note", "why")]] * 2
+    assert fill(BUTTONS, Entered("post", "/other", {"note": ["why"]}), WHY) is None
+
+
 def filled(fields: Mapping[str, Sequence[str]], *secrets: str) -> list[Form]:
     page = fill(PAGE, Entered("post", "/stop", fields, secrets), WHY)
     assert page is not None

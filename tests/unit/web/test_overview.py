@@ -1,6 +1,7 @@
 """The groups and the brokers that the dashboard names."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,11 @@ def test_groups_without_members_far_behind_or_with_dead_letters_need_attention()
         "h:2",
         progress=(Progress("billing", "Orders", 40, 5_000, 0.0),),
         consumers={ClientKind("fraud-check", "JAVA", "V4_9_8", "PUSH"): 1},
-        stored_dead_letters={"fraud-check": 3},
+        stored_dead_letters={"fraud-check": 3, "settled": 2},
     )
-    assert attention_rows([first, second]) == [
+    assert attention_rows([first, second], {"fraud-check": 2, "settled": 2}) == [
         AttentionRow("billing", 0, 340, 5_000, 0),
-        AttentionRow("fraud-check", 2, 0, 0, 33),
+        AttentionRow("fraud-check", 2, 0, 0, 31),
         AttentionRow("late", 1, 5, 300_000, 0),
     ]
 
@@ -98,6 +99,10 @@ def test_brokers_whose_writes_are_stopped_need_attention(routed: int, own: str, 
     assert stopped == ([StoppedBroker("a", state, "/cluster/writes/a")] if state is not None else [])
 
 
+async def none_handled(_brokers: Sequence[BrokerSample]) -> dict[str, int]:
+    return {}
+
+
 def show(stand_in: Any, control_socket: Path | None = None) -> View:
     """The dashboard of a cluster for which `stand_in` answers."""
 
@@ -106,7 +111,9 @@ def show(stand_in: Any, control_socket: Path | None = None) -> View:
         cluster.admin = stand_in
         disks = Disks(cluster, lambda *_: None, lambda: 0.0)  # type: ignore[arg-type, return-value]
         sampler = Sampler(cluster.admin, appliance)
-        view = await OverviewPages(cluster, appliance, sampler, disks, list).show(Visit("", Access.VIEWER, ""))
+        view = await OverviewPages(cluster, appliance, sampler, disks, list, none_handled).show(
+            Visit("", Access.VIEWER, "")
+        )
         await sampler.close()
         return view
 

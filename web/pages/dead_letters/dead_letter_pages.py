@@ -12,8 +12,11 @@ from headrace.model.names import DLQ_PREFIX, dlq_topic
 from web.cluster.cluster import Cluster
 from web.cluster.topic_reader import TopicReader
 from web.errors import ConsoleError, Invalid, NotFound
+from web.pages.dead_letters.handled_book import Mark
+from web.pages.dead_letters.handled_letters import FindMark, HandledLetters
+from web.pages.dead_letters.handling_changes import HandlingChanges
 from web.pages.dead_letters.letter_export import LetterExport
-from web.pages.dead_letters.letter_queues import LetterQueues, parse_ranges
+from web.pages.dead_letters.letter_queues import LetterQueues, LetterRange, parse_ranges
 from web.pages.dead_letters.resend_book import Letter, ResendBook
 from web.pages.dead_letters.resends import FAILURES_OF_ONE, Resends, Target
 from web.pages.groups.group_reads import GroupReads
@@ -27,7 +30,7 @@ from web.routes import Access, Change, Outcome, Query, Raw, Route, View, Visit
 from web.sampling.sample import figures_by_group
 from web.sampling.sampler import Sampler
 from web.tables.export import EXPORT_TYPES
-from web.tables.table import Column, Kind, Table
+from web.tables.table import Choice, Column, Kind, Table
 
 MENU: Final = "Dead letters"
 _FOREVER: Final = (1 << 63) - 1
@@ -47,6 +50,8 @@ class GroupRow(msgspec.Struct, frozen=True):
     """Stored ones, those of the last sample until the row is shown; None: unknown."""
     last: int | None = None
     """When the last one was stored."""
+    unhandled: int | None = None
+    """Those of `messages` that are not marked as handled."""
     problem: str = ""
 
 
@@ -71,6 +76,11 @@ class LetterRow(msgspec.Struct, frozen=True):
     """The copy's message id; None: it was not sent again; empty: the console does not know whether it was stored."""
     again_at: int | None
     """When the copy became a dead letter itself; None: it did not, or that dead letter is not on this page."""
+    handled_at: int | None = None
+    """When it was marked as handled; None: it is not."""
+    handled_by: str = ""
+    note: str = ""
+    """Of the user who marked it."""
 
 
 class ResendForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,8 +105,10 @@ class CancelForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Nothing is needed."""
 
 
+_STATE: Final = Choice("state", "State", (("unhandled", "unhandled"), ("handled", "handled"), ("all", "all")))
 _GROUP_COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
     Column("group", "Group", link=lambda row: path_of("dead-letters", row.group)),
+    Column("unhandled", "Unhandled", Kind.NUMBER, help="Dead letters that are not marked as handled."),
     Column("messages", "Dead letters", Kind.NUMBER),
     Column("last", "Last dead letter", Kind.TIME, is_enriched=True),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
@@ -113,6 +125,11 @@ _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
         help="When the resent copy became a dead letter itself, if that dead letter is in this table.",
         is_shown_if_any=True,
     ),
+    Column(
+        "handled_at", "Handled", Kind.TIME, help="When the dead letter was marked as handled.", is_shown_if_any=True
+    ),
+    Column("handled_by", "Handled by", is_shown_if_any=True),
+    Column("note", "Note", is_shown_if_any=True),
     Column("keys", "Keys", Kind.LIST),
     Column("body", "Body"),
     Column(
@@ -142,7 +159,9 @@ _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
 class DeadLetterPages:
     """The pages of dead letters."""
 
-    def __init__(self, cluster: Cluster, sampler: Sampler, book: ResendBook, resends: Resends) -> None:
+    def __init__(
+        self, cluster: Cluster, sampler: Sampler, book: ResendBook, handled: HandledLetters, resends: Resends
+    ) -> None:
         self._cluster = cluster
         self._sampler = sampler
         self._topics = TopicReader(cluster)
@@ -150,6 +169,7 @@ class DeadLetterPages:
         self._queues = LetterQueues(cluster)
         self._groups = GroupReads(cluster)
         self._book = book
+        self._handled = handled
         self._resends = resends
 
     def routes(self) -> list[Route]:
@@ -157,7 +177,13 @@ class DeadLetterPages:
         group = "/dead-letters/<group:str>"
         return [
             Query("/dead-letters", self.list_groups, "List the groups with dead letters.", menu=MENU, shortcut="d"),
-            Query(group, self.show, "Show the dead letters of a group.", section=MENU, arguments=PERIOD_ARGUMENTS),
+            Query(
+                group,
+                self.show,
+                "Show the dead letters of a group.",
+                section=MENU,
+                arguments={**PERIOD_ARGUMENTS, **_STATE.argument},
+            ),
             Raw(
                 f"{group}/export",
                 LetterExport(self._queues).answer,
@@ -177,6 +203,7 @@ class DeadLetterPages:
                 "dead-letter.resend-all",
                 "Start resending all dead letters of a period.",
             ),
+            *HandlingChanges(self._messages, self._handled).routes(),
             Query(f"{group}/progress", self.progress, "Show the progress of a resend.", section=MENU),
             Change(f"{group}/cancel", CancelForm, self.cancel, "dead-letter.cancel", "Cancel a resend."),
         ]
@@ -186,9 +213,19 @@ class DeadLetterPages:
     async def list_groups(self, _visit: Visit) -> View:
         """All groups that have a dead-letter topic."""
         topics, sample = await asyncio.gather(self._topics.names(), self._sampler.for_page())
-        figures = figures_by_group(() if sample is None else sample.brokers)
+        brokers = () if sample is None else sample.brokers
+        figures, handled = figures_by_group(brokers), await self._handled.count_in(brokers)
         groups = [topic.removeprefix(DLQ_PREFIX) for topic in topics if topic.startswith(DLQ_PREFIX)]
-        rows = [GroupRow(group, figures[group].dead_letters if group in figures else None) for group in groups]
+        rows = [
+            GroupRow(
+                group,
+                figures[group].dead_letters,
+                unhandled=figures[group].dead_letters - handled.get(group, 0),
+            )
+            if group in figures
+            else GroupRow(group)
+            for group in groups
+        ]
         table = Table(
             "groups",
             GroupRow,
@@ -215,6 +252,7 @@ class DeadLetterPages:
             "begin": begin,
             "end": end,
             "count": 0,
+            "handled": 0,
             "shown": 0,
             "resent": None,
             "is_continued": bool(visit.arguments.get("at")),
@@ -227,20 +265,32 @@ class DeadLetterPages:
         if await self._queues.exists(group):
             data["without_members"] = await self._groups.without_members(group)
             ranges = await self._queues.ranges(group, begin_ms, end_ms)
-            page = await self._messages.by_time(
+            find, state = await self._handled.finder(group), visit.arguments.get("state", "unhandled")
+            scanned: list[MessageRow] = []
+
+            def is_wanted(row: MessageRow) -> bool:
+                scanned.append(row)
+                return state == "all" or (state == "handled") == (_mark_of(row, find) is not None)
+
+            page = await self._messages.by_time_where(
                 dlq_topic(group),
                 begin_ms,
                 _FOREVER if end_ms is None else end_ms,
                 parse_offsets(visit.arguments.get("at", "")),
+                is_wanted,
             )
-            rows = await self._rows(group, page.rows)
+            found = await self._rows(group, scanned, find)
+            wanted = {row.offset_id for row in page.rows}
+            rows = [row for row in found if row.offset_id in wanted]
             data["shown"] = len(rows)
             data["ranges"] = [one.text for one in ranges]
             data["count"] = sum(one.end - one.begin for one in ranges)
-            if data["shown"] == data["count"]:
-                data["resent"] = sum(row.resent_at is not None for row in rows)
+            data["handled"] = await self._handled.count(group, ranges)
+            if len(scanned) == data["count"]:
+                data["resent"] = sum(row.resent_at is not None for row in found)
             if page.next_offsets is not None:
-                data["next"] = _given(begin=begin, end=end, at=".".join(map(str, page.next_offsets)))
+                at = ".".join(map(str, page.next_offsets))
+                data["next"] = _given(begin=begin, end=end, state=visit.arguments.get("state", ""), at=at)
         columns = _LETTER_COLUMNS
         if visit.access < Access.OPERATOR:
             columns = tuple(column for column in columns if column.kind is not Kind.CHOICE)
@@ -249,8 +299,11 @@ class DeadLetterPages:
             LetterRow,
             rows,
             columns,
+            choices=(_STATE,),
             sort="stored_at",
-            empty="There are no dead letters in this period.",
+            empty="There are no dead letters in this period."
+            if not data["handled"]
+            else "There are no such dead letters in this part of the period.",
             size=PAGE,
         )
         return View("Dead letters", "dead_letters/group.html", data, [table], group)
@@ -354,13 +407,13 @@ class DeadLetterPages:
             )
         return message.message_id, await self._resends.send(group, message, form.to, visit.user, again=form.again)
 
-    async def _rows(self, group: str, messages: Sequence[MessageRow]) -> list[LetterRow]:
+    async def _rows(self, group: str, messages: Sequence[MessageRow], find: FindMark) -> list[LetterRow]:
         letters = [Letter(group, one.offset_id, one.id) for one in messages]
         resent = await asyncio.to_thread(self._book.find, letters)
         stored_at = {one.id: one.stored_at for one in messages}  # retries and dead letters keep their message's id
         rows = []
         for letter, one in zip(letters, messages, strict=True):
-            entry = resent.get(letter)
+            entry, mark = resent.get(letter), _mark_of(one, find)
             rows.append(
                 LetterRow(
                     one.offset_id,
@@ -376,6 +429,9 @@ class DeadLetterPages:
                     None if entry is None else entry.at_ms,
                     None if entry is None else entry.copy_id,
                     None if entry is None else stored_at.get(entry.copy_id),
+                    None if mark is None else mark.at_ms,
+                    "" if mark is None else mark.user,
+                    "" if mark is None else mark.note,
                 )
             )
         return rows
@@ -387,15 +443,22 @@ class DeadLetterPages:
             if isinstance(answer, Exception):
                 enriched.append(msgspec.structs.replace(row, problem=str(answer)))
                 continue
-            queues = answer.offset_table.values()
+            queues = answer.offset_table
+            stored = [LetterRange(queue, one.min_offset, one.max_offset) for queue, one in queues.items()]
+            messages = sum(one.end - one.begin for one in stored)
             enriched.append(
                 msgspec.structs.replace(
                     row,
-                    messages=sum(one.max_offset - one.min_offset for one in queues),
-                    last=max((one.last_update_timestamp for one in queues), default=0),
+                    messages=messages,
+                    unhandled=messages - await self._handled.count(row.group, stored),
+                    last=max((one.last_update_timestamp for one in queues.values()), default=0),
                 )
             )
         return enriched
+
+
+def _mark_of(row: MessageRow, find: FindMark) -> Mark | None:
+    return find(row.offset_id, row.queue, row.queue_offset)
 
 
 def _given(**arguments: str) -> dict[str, str]:

@@ -6,14 +6,12 @@ An entry is written before its message is sent, and completed after it. If the c
 message is not sent again by itself.
 """
 
-import os
-import sqlite3
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from web.errors import DatabaseUnusable
+from web.pages.dead_letters.letter_file import open_letter_file
 
 _MOST: Final = 500_000  # limit: entries, some 100 MB; the oldest are dropped
 _SCHEMA: Final = """
@@ -46,12 +44,8 @@ class ResendBook:
     def __init__(self, path: Path) -> None:
         """Opens or creates the file. Raises DatabaseUnusable: without it messages could be sent twice."""
         self._turn = threading.Lock()
-        try:
-            self._connection = _open(path)
-        except (OSError, sqlite3.Error) as error:
-            raise DatabaseUnusable(
-                path, str(error), "messages that were already resent can then be resent again"
-            ) from error
+        consequence = "messages that were already resent can then be resent again"
+        self._connection = open_letter_file(path, _SCHEMA, consequence)
 
     def close(self) -> None:
         """Closes the file."""
@@ -98,16 +92,3 @@ class ResendBook:
                 if row is not None:
                     found[letter] = Resent(*row)
         return found
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-    connection = sqlite3.connect(path, check_same_thread=False, timeout=5, isolation_level=None)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.executescript(_SCHEMA)
-    except BaseException:
-        connection.close()
-        raise
-    return connection

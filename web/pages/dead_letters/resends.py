@@ -11,6 +11,7 @@ from headrace import BrokerError, HeadraceError, MessageExt, MessageInvalid, Rou
 from headrace.errors import BrokerNotFound, NoNameServer, RemoteProtocolError
 from web.cluster.cluster import Cluster
 from web.errors import ConsoleError, Invalid, NotFound
+from web.pages.dead_letters.handled_letters import HandledLetters
 from web.pages.dead_letters.letter_queues import LetterQueues, LetterRange
 from web.pages.dead_letters.resend_book import Letter, ResendBook
 from web.pages.messages.copies import copy_for_group, copy_for_topic
@@ -57,11 +58,12 @@ Audit = Callable[..., Any]
 
 
 class Resends:
-    """Sends dead letters again. At most one run for each group is in progress; it ends with the console's process, and can be started again."""
+    """Sends dead letters again, and marks them as handled. At most one run for each group is in progress; it ends with the console's process, and can be started again."""
 
-    def __init__(self, cluster: Cluster, book: ResendBook, audit: Audit) -> None:
+    def __init__(self, cluster: Cluster, book: ResendBook, handled: HandledLetters, audit: Audit) -> None:
         self._cluster = cluster
         self._book = book
+        self._handled = handled
         self._audit = audit
         self._runs: dict[str, Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,8 +77,21 @@ class Resends:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def send(self, group: str, message: MessageExt, to: Target, user: str, *, again: bool = False) -> str | None:
-        """Sends one dead letter again; the copy's id, or None if it was sent before. Raises HeadraceError, Invalid."""
+    async def send(
+        self,
+        group: str,
+        message: MessageExt,
+        to: Target,
+        user: str,
+        *,
+        again: bool = False,
+        started_ms: int | None = None,
+    ) -> str | None:
+        """Sends one dead letter again; the copy's id, or None if it was sent before. Raises HeadraceError, Invalid.
+
+        `started_ms`: when the run of which it is a part was started.
+        """
+        place = await self._handled.range_of(message)
         copy = copy_for_group(message, group) if to == "group" else copy_for_topic(message)
         letter = Letter(group, message.offset_message_id, message.message_id)
         if not await asyncio.to_thread(self._book.begin, letter, user, _now_ms(), again=again):
@@ -88,6 +103,8 @@ class Resends:
                 await asyncio.to_thread(self._book.forget, letter)
             raise
         await asyncio.to_thread(self._book.finish, letter, result.message_id)
+        if place is not None:
+            await self._handled.mark(group, [place], user, "", started_ms)
         return result.message_id
 
     def last(self, group: str) -> Run | None:
@@ -150,7 +167,7 @@ class Resends:
     async def _send_one(self, run: Run, message: MessageExt) -> bool:
         """Whether a copy was sent. Raises HeadraceError for what would fail for the next message too."""
         try:
-            copy_id = await self.send(run.group, message, run.to, run.user)
+            copy_id = await self.send(run.group, message, run.to, run.user, started_ms=run.started_ms)
         except FAILURES_OF_ONE as error:
             run.failed += 1
             run.problem = f"{message.message_id}: {error}"
