@@ -58,6 +58,7 @@ from web.pages.waiting.transaction_pages import TransactionPages
 from web.routes import Query, Route
 from web.sampling.log_ends import LogEnds
 from web.sampling.own_appliance import OwnAppliance
+from web.sampling.past_members import PastMembers
 from web.sampling.sampler import Sampler
 from web.serving.connections import HEAD_S, IDLE_S
 from web.serving.dispatcher import EXPORT_DEADLINE_S, Dispatcher
@@ -130,12 +131,12 @@ def make_console(settings: ConsoleSettings) -> Console:
     limits = LoginLimits(_now_ms)
     alert_book = AlertBook(settings.folder / "alerts.db")
     alerts = AlertService(alert_book, cluster.admin, history.read, config.may_send_alerts_to)
-    log_ends = LogEnds()
+    log_ends, past_members = LogEnds(), PastMembers()
     letter_file = settings.folder / "dead-letters.db"
     resend_book, handled_book = ResendBook(letter_file), HandledBook(letter_file)
     handled = HandledLetters(cluster, handled_book)
     resends = Resends(cluster, resend_book, handled, audit.add)
-    recorder.followers += [alerts.follow, log_ends.follow, handled.follow]
+    recorder.followers += [alerts.follow, log_ends.follow, past_members.follow, handled.follow]
 
     declared: list[Route] = [
         *HealthRoutes(sampler, own, settings.cluster.name_server_list).routes(),
@@ -154,7 +155,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *AclPages(cluster).routes(),
         *TopicPages(cluster, sampler).routes(),
         *TailPages(cluster).routes(),
-        *GroupPages(cluster, sampler).routes(),
+        *GroupPages(cluster, sampler, past_members).routes(),
         *SearchPages(cluster, sampler).routes(),
         *ProducerPages(cluster).routes(),
         *MessagePages(cluster, sampler).routes(),

@@ -32,7 +32,8 @@ from web.pages.groups.group_page import GroupPage, QueueRow, consumption_of, fin
 from web.pages.groups.group_reads import GroupReads
 from web.pages.groups.member_page import queue_rows as member_queue_rows
 from web.routes import Access, Problem, View, Visit
-from web.sampling.sample import BrokerSample, ClientKind, Progress, Sample
+from web.sampling.past_members import PastMembers
+from web.sampling.sample import BrokerSample, ClientKind, Member, Progress, Sample
 from web.translations import translator
 
 ORDERS = [MessageQueue("Orders", "broker-a", at) for at in range(2)]
@@ -138,14 +139,34 @@ def listed(answers: Answers, **arguments: str) -> tuple[View, list[Any]]:
     return asyncio.run(main())
 
 
-def shown(answers: Answers, group: str = "billing") -> View:
-    return asyncio.run(GroupPage(reads(answers)).show(Visit("", Access.VIEWER, "", {"group": group})))
+def shown(answers: Answers, group: str = "billing", past: PastMembers | None = None) -> View:
+    return asyncio.run(
+        GroupPage(reads(answers), past or PastMembers()).show(Visit("", Access.VIEWER, "", {"group": group}))
+    )
 
 
 def test_list_has_state_members_mode_and_lag_in_messages_and_time() -> None:
     _, (row,) = listed(Answers())
     assert (row.group, row.state, row.members, row.mode) == ("billing", "online", 1, "clustering")
     assert (row.lag, row.delay, row.rate, row.topics, row.problem) == (7, 90_000, 1.5, ["Orders"], "")
+
+
+def test_page_names_the_members_that_left_with_the_queues_that_they_read() -> None:
+    past, answers = PastMembers(), Answers()
+    members = (
+        Member("billing", "one", "10.0.0.1:4"),
+        Member("billing", "two", "10.0.0.2:5"),
+        Member("audit", "three", "10.0.0.3:6"),
+        Member("billing", "four", "10.0.0.4:7", is_producer=True),
+    )
+    past.follow(Sample(100.0, (BrokerSample("C", "broker-a", 0, "n:1", members=members),)), {})
+    assert [row.client for row in rows(shown(answers, past=past), "left")] == ["two"]
+    answers.connection.connection_set.clear()
+    past.follow(Sample(110.0, (BrokerSample("C", "broker-a", 0, "n:1", members=members[1:2]),)), {})
+    assert [(row.client, row.address, row.seen, row.queues) for row in rows(shown(answers, past=past), "left")] == [
+        ("two", "10.0.0.2:5", 110_000, []),
+        ("one", "10.0.0.1:4", 100_000, ["Orders broker-a 0"]),
+    ]
 
 
 @pytest.mark.parametrize(

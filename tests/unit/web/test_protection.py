@@ -69,7 +69,7 @@ def form_of(change: Change[Any], name: str) -> Any:
 @pytest.mark.parametrize("group", GROUPS)
 def test_no_change_of_a_system_group_is_carried_out(group: str) -> None:
     unused: Any = None
-    changes = changes_of(lambda cluster: GroupPages(cluster, unused))
+    changes = changes_of(lambda cluster: GroupPages(cluster, unused, unused))
     assert len(changes) >= 6
     for change in changes:
         visit = Visit("ann", Access.ADMIN, "", {"group": group})

@@ -21,6 +21,7 @@ from web.pages.groups.group_settings import forms_of
 from web.pages.settings import differences, shared_settings
 from web.paths import path_of
 from web.routes import View, Visit
+from web.sampling.past_members import PastMembers
 from web.tables.table import Column, Kind, Table
 
 TYPES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push"}
@@ -55,6 +56,17 @@ class MemberRow(msgspec.Struct, frozen=True):
     started: int | None = None
     problem: str = ""
     """Why the member's own report is missing."""
+
+
+class LeftRow(msgspec.Struct, frozen=True):
+    """A client that was a member within the last day and is not connected any more."""
+
+    client: str
+    address: str
+    seen: int
+    """When it was connected last, as of a sample."""
+    queues: list[str]
+    """Those that it read; empty: unknown."""
 
 
 class SubscriptionRow(msgspec.Struct, frozen=True):
@@ -100,8 +112,9 @@ class Finding(msgspec.Struct, frozen=True):
 class GroupPage:
     """The page of one group."""
 
-    def __init__(self, reads: GroupReads) -> None:
+    def __init__(self, reads: GroupReads, past: PastMembers) -> None:
         self._reads = reads
+        self._past = past
 
     async def show(self, visit: Visit) -> View:
         """One group: progress, members, subscriptions, settings."""
@@ -123,6 +136,7 @@ class GroupPage:
                 "the consumer group {group} does not exist", "Choose one from the list of consumer groups.", group=group
             )
         members, reports, silent = await self._members(group, connection)
+        self._past.note_queues(group, {client: queue_names(report) for client, report in reports.items()})
         delays, late = await self._delays(group, stats)
         queues = queue_rows(stats, delays, reports)
         subscriptions = subscription_rows(reports)
@@ -146,6 +160,14 @@ class GroupPage:
             ),
             Table(
                 "members", MemberRow, members, _member_columns(group), sort="client", empty="No member is connected."
+            ),
+            Table(
+                "left",
+                LeftRow,
+                self._left(group, connection),
+                _LEFT_COLUMNS,
+                sort="-seen",
+                empty="No member has left within the last 24 hours, as far as the console has seen since its start.",
             ),
             Table(
                 "subscriptions",
@@ -216,6 +238,13 @@ class GroupPage:
         ]
         return rows, reports, [f"{client}: {failure}" for client, failure in failures.items()]
 
+    def _left(self, group: str, connection: ConsumerConnection) -> list[LeftRow]:
+        connected = {one.client_id or "" for one in connection.connection_set}
+        return [
+            LeftRow(one.client, one.address, int(one.seen_s * 1000), list(one.queues))
+            for one in self._past.left(group, connected)
+        ]
+
     async def _delays(self, group: str, stats: ConsumeStats) -> tuple[dict[MessageQueue, int], list[str]]:
         """How long the group's next messages have waited, and what could not be read."""
         topics = sorted({queue.topic for queue in stats.offset_table})
@@ -250,6 +279,12 @@ def member_row(
         len(report.mq_table),
         _number(report.properties.get("PROP_CONSUMER_START_TIMESTAMP")),
     )
+
+
+def queue_names(report: ConsumerRunningInfo) -> list[str]:
+    """Topic, broker and number of the queues that a member reads, without those of retries."""
+    queues = sorted(queue for queue in report.mq_table if not names.is_retry_topic(queue.topic))
+    return [f"{queue.topic} {queue.broker_name} {queue.queue_id}" for queue in queues]
 
 
 def queue_rows(
@@ -533,6 +568,17 @@ def _member_columns(group: str) -> tuple[Column[MemberRow], ...]:
     )
 
 
+_LEFT_COLUMNS: Final[tuple[Column[LeftRow], ...]] = (
+    Column("client", "Client id"),
+    Column("address", "Address"),
+    Column("seen", "Last seen", Kind.TIME, help="The console looks every minute which members are connected."),
+    Column(
+        "queues",
+        "Queues",
+        Kind.LIST,
+        help="Those that the member read when a page of the group was last opened. Empty if none was opened.",
+    ),
+)
 _SUBSCRIPTION_COLUMNS: Final[tuple[Column[SubscriptionRow], ...]] = (
     Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
     Column("expression", "Expression"),

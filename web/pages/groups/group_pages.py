@@ -9,6 +9,7 @@ from web.pages.groups.group_settings import Deletion, GroupSettings, NewGroup, P
 from web.pages.groups.member_page import MemberPage
 from web.pages.groups.resets import CLONE_ARGUMENTS, RESET_ARGUMENTS, Clone, Reset, Resets
 from web.routes import Access, Change, Query, Route
+from web.sampling.past_members import PastMembers
 from web.sampling.sampler import Sampler
 
 SECTION = "Consumer groups"
@@ -17,9 +18,10 @@ SECTION = "Consumer groups"
 class GroupPages:
     """The pages of consumer groups."""
 
-    def __init__(self, cluster: Cluster, sampler: Sampler) -> None:
+    def __init__(self, cluster: Cluster, sampler: Sampler, past: PastMembers) -> None:
         self._reads = GroupReads(cluster)
         self._sampler = sampler
+        self._past = past
 
     def routes(self) -> list[Route]:
         """What it serves."""
@@ -35,7 +37,11 @@ class GroupPages:
                 arguments=KINDS.argument | STATES.argument,
             ),
             Query(
-                group, GroupPage(self._reads).show, "Show a consumer group.", section=SECTION, arguments=RANGE_ARGUMENT
+                group,
+                GroupPage(self._reads, self._past).show,
+                "Show a consumer group.",
+                section=SECTION,
+                arguments=RANGE_ARGUMENT,
             ),
             Query(
                 f"{group}/members/<client:str>",
