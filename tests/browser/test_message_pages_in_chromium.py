@@ -137,6 +137,16 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     )
 
 
+def test_key_is_found_in_the_dead_letters_of_the_topic_s_groups_too(page: Page, console: RunningConsole) -> None:
+    log_in(page, console, "/messages?by=key&topic=Orders&key=order-1")
+    rows = page.locator("#table-messages tbody tr")
+    expect(rows.first).to_contain_text("Orders")
+    expect(rows.nth(1).get_by_role("link", name="dead letter of billing")).to_be_visible()
+    page.get_by_label("Search topics, groups, clients, messages").fill("order-2")
+    page.keyboard.press("Enter")
+    expect(page.locator("#table-results").get_by_text("dead letter of billing").first).to_be_visible()
+
+
 def test_way_of_a_message_is_found_by_its_key_as_a_time_line(page: Page, console: RunningConsole) -> None:
     log_in(page, console, "/")
     page.get_by_role("link", name="Message trace", exact=True).click()

@@ -1,7 +1,8 @@
 """Search of everything by one text: topics, consumer groups, clients, and messages by id or key.
 
 What it costs brokers does not grow with the number of groups and clients: clients come from the latest sample. A text that looks like a message
-id is looked up as one. A text that nothing else has is looked up as a message key, in at most `MOST_SEARCHED` topics.
+id is looked up as one. A text that nothing else has is looked up as a message key, in at most `MOST_SEARCHED` topics; dead letters and retries come
+last.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from web.pages.groups.group_page import member_path
 from web.pages.groups.group_reads import GroupReads
 from web.pages.messages.message_reads import MOST_BY_KEY, MessageReads
 from web.pages.messages.message_row import row_of
-from web.pages.messages.message_search import message_path
+from web.pages.messages.message_search import message_path, words_of_copy
 from web.paths import path_of
 from web.routes import Problem, Query, Route, View, Visit
 from web.sampling.sample import Member
@@ -59,7 +60,12 @@ class Hit(msgspec.Struct, frozen=True):
 _COLUMNS: Final[tuple[Column[Hit], ...]] = (
     Column("name", "Name", link=lambda row: row.path),
     Column("kind", "Kind", is_word=True),
-    Column("detail", "Belongs to", is_shown_if_any=True),
+    Column(
+        "detail",
+        "Belongs to",
+        is_shown_if_any=True,
+        says=lambda row: words_of_copy(row.detail) if row.kind == MESSAGE else None,
+    ),
     Column("keys", "Keys", Kind.LIST, is_shown_if_any=True),
     Column("address", "Address", is_shown_if_any=True),
     Column("stored_at", "Stored", Kind.TIME, is_shown_if_any=True),

@@ -96,7 +96,14 @@ class Keyed:
         found = self.by_topic[topic]
         if isinstance(found, Exception):
             raise found
-        return [MessageExt(topic, properties={"KEYS": key}, store_timestamp=at) for at in found]
+        # Those stored from 10 on are of another topic if they are retries.
+        return [
+            MessageExt(topic, properties={"KEYS": key, "RETRY_TOPIC": "A" if at < 10 else "B"}, store_timestamp=at)
+            for at in found
+        ]
+
+    async def topic_groups(self, topic: str) -> list[str]:
+        return ["g", "h"] if topic == "A" else []
 
     async def query_by_unique_id(self, topic: str, unique_id: str, *, decompress: bool) -> MessageExt | None:
         found = await self.query_messages(topic, "", decompress=decompress)
@@ -118,11 +125,35 @@ def found_in(view: View) -> list[tuple[str, int]]:
     return [(row.topic, row.stored_at) for row in view.tables[0].rows]
 
 
-def test_key_without_a_topic_is_searched_in_all_topics_but_system_and_retry_topics() -> None:
-    view = page_of({"B": [3], "A": [2, 5], "%RETRY%g": [4], "Empty": []}, by="key", key="k")
-    assert found_in(view) == [("A", 2), ("B", 3), ("A", 5)]
+def test_key_without_a_topic_is_searched_in_all_topics_but_system_topics() -> None:
+    view = page_of({"B": [3], "A": [2, 5], "%RETRY%g": [4], "Empty": [], "TBW102": [1]}, by="key", key="k")
+    assert found_in(view) == [("A", 2), ("B", 3), ("%RETRY%g", 4), ("A", 5)]
     assert "topic" in [column.key for column in view.tables[0].columns]
     assert view.data["next"] is None
+
+
+def test_key_in_a_topic_is_searched_among_the_retries_and_dead_letters_of_its_groups() -> None:
+    topics: dict[str, list[int] | Exception] = {
+        "A": [1],
+        "%RETRY%g": [2, 12],
+        "%DLQ%g": [3],
+        "%DLQ%other": [4],
+        "%DLQ%lone": [5],
+    }
+    view = page_of(topics, by="key", key="k", topic="A")
+    assert found_in(view) == [("A", 1), ("%RETRY%g", 2), ("%DLQ%g", 3)], "12 is a retry of another topic"
+    (column,) = (column for column in view.tables[0].columns if column.key == "topic")
+    assert column.says is not None
+    assert [column.says(row) for row in view.tables[0].rows] == [
+        None,
+        ("retry of {group}", {"group": "g"}),
+        ("dead letter of {group}", {"group": "g"}),
+    ]
+    view = page_of({"A": [1], "%DLQ%g": []}, by="key", key="k", topic="A")
+    assert "topic" not in [column.key for column in view.tables[0].columns]
+    assert found_in(page_of(topics, by="key", key="k", topic="%DLQ%g")) == [("%DLQ%g", 3)]
+    with pytest.raises(QueryFailed, match="1 of 1 topics could not be searched: late"):
+        page_of({"A": [1], "%DLQ%g": RequestTimeout("late")}, by="key", key="k", topic="A")
 
 
 def test_key_of_many_messages_in_one_of_all_topics_is_shown_from_where_all_are_known() -> None:

@@ -111,8 +111,26 @@ def test_text_that_nothing_has_is_looked_up_as_a_key() -> None:
         ("billing", ["k1", "k2"], 4),
         ("Orders", ["k1"], 3),
     ]
-    assert sorted(answers.searched) == ["Orders", "OrdersArchive", "billing"]
+    assert sorted(answers.searched) == ["%RETRY%orders", "Orders", "OrdersArchive", "billing"]
     assert view.data["are_keys_searched"]
+
+
+def test_key_is_found_in_dead_letters_and_retries_too() -> None:
+    answers = Answers()
+    answers.names.append("%DLQ%orders")
+    answers.keyed = {
+        topic: [message(topic, "k1", at)] for at, topic in enumerate(["%DLQ%orders", "%RETRY%orders", "Orders"])
+    }
+    [table] = search(answers, "k1").tables
+    (detail,) = (column for column in table.columns if column.key == "detail")
+    assert detail.says is not None
+    assert [detail.says(row) for row in table.rows] == [
+        None,
+        ("retry of {group}", {"group": "orders"}),
+        ("dead letter of {group}", {"group": "orders"}),
+    ]
+    client = search(answers, "10.0.0.7:4").tables[0].rows[0]
+    assert detail.says(client) is None
 
 
 def test_keys_are_searched_on_request_only_if_something_else_was_found() -> None:
@@ -138,7 +156,7 @@ def test_topic_that_cannot_be_searched_is_a_problem() -> None:
     answers.keyed = {"Orders": RequestTimeout("broker-a did not answer")}
     view = search(answers, "k1")
     assert [str(problem) for problem in view.problems] == [
-        "messages: 1 of 3 topics could not be searched: broker-a did not answer"
+        "messages: 1 of 4 topics could not be searched: broker-a did not answer"
     ]
 
 

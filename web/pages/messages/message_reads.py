@@ -9,6 +9,8 @@ from typing import Final
 from headrace import Admin, BrokerError, MessageExt, MessageQueue, RouteNotFound
 from headrace.model.host import format_host
 from headrace.model.message_id import decode_offset_message_id
+from headrace.model.names import dlq_topic, retry_topic
+from headrace.model.properties import RETRY_TOPIC
 from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
 from web.cluster.topic_kinds import DEAD_LETTER, NORMAL, RETRY, topic_kind
@@ -83,7 +85,7 @@ class MessageReads:
         return await self._by_unique_id(topic, message.message_id) is not None
 
     async def by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> list[MessageRow]:
-        """The messages of a topic with a key, oldest first; of many the newest."""
+        """The messages stored in a topic with a key, oldest first; of many the newest."""
         found = await self.cluster.ask(
             lambda admin: admin.query_messages(
                 topic, key, MOST_BY_KEY * _MOST_BROKERS, begin_ms, end_ms, decompress=False
@@ -91,8 +93,22 @@ class MessageReads:
         )
         return [row_of(message) for message in found]
 
+    async def by_key_with_copies(self, topic: str, key: str, begin_ms: int, end_ms: int) -> list[MessageRow]:
+        """As `by_key`, and the topic's messages with the key among the retries and dead letters of the groups that consume it."""
+        groups, topics = await asyncio.gather(
+            self.cluster.read(("topic groups", topic), lambda admin: admin.topic_groups(topic)),
+            self.cluster.read(("topics",), lambda admin: admin.topics()),
+        )
+        own = {name for group in groups for name in (dlq_topic(group), retry_topic(group))} - {topic}
+        copies = sorted(own.intersection(topics))[:MOST_SEARCHED]
+        lists = [await self.by_key(topic, key, begin_ms, end_ms), *await self._by_key_in(copies, key, begin_ms, end_ms)]
+        return [row for row in _whole(lists) if row.topic == topic or row.properties.get(RETRY_TOPIC) == topic]
+
     async def to_search(self) -> tuple[list[str], int]:
-        """The topics in which a key is searched, and how many normal ones there are. Of too many those with the most messages, if they are known."""
+        """The topics in which a message is searched that may be in any, and how many there are: normal ones, then those of dead letters and retries.
+
+        Of too many normal ones those with the most messages, if they are known.
+        """
         topics = await self.cluster.read(("topics",), lambda admin: admin.topics())
         normal = [topic for topic in topics if topic_kind(topic) == NORMAL]
         if len(normal) > MOST_SEARCHED and self._sampler is not None:
@@ -101,20 +117,19 @@ class MessageReads:
             for broker in () if sample is None else sample.brokers:
                 messages.update(broker.messages_by_topic())
             normal.sort(key=lambda topic: -messages[topic])
-        return normal[:MOST_SEARCHED], len(normal)
+        copies = [topic for kind in (DEAD_LETTER, RETRY) for topic in topics if topic_kind(topic) == kind]
+        return [*normal, *copies][:MOST_SEARCHED], len(normal) + len(copies)
 
     async def by_key_anywhere(self, key: str, begin_ms: int, end_ms: int) -> FoundAnywhere:
-        """The messages with a key in the topics `to_search`, oldest first.
-
-        Of a topic with many only the newest are known: messages before them are left out, of whatever topic.
-        """
+        """The messages with a key in the topics `to_search`, oldest first; of many the newest."""
         searched, count = await self.to_search()
-        answers = await self.cluster.map(lambda topic: self.by_key(topic, key, begin_ms, end_ms), searched)
-        _check_searched(searched, answers)
-        lists = [answer for answer in answers if not isinstance(answer, Exception)]
-        begin = max((rows[0].stored_at for rows in lists if len(rows) >= MOST_BY_KEY // 2), default=0)
-        found = [row for rows in lists for row in rows if row.stored_at >= begin]
-        return FoundAnywhere(sorted(found, key=lambda row: row.stored_at), len(searched), count)
+        return FoundAnywhere(_whole(await self._by_key_in(searched, key, begin_ms, end_ms)), len(searched), count)
+
+    async def _by_key_in(self, topics: Sequence[str], key: str, begin_ms: int, end_ms: int) -> list[list[MessageRow]]:
+        """`by_key` of each topic. Raises QueryFailed too."""
+        answers = await self.cluster.map(lambda topic: self.by_key(topic, key, begin_ms, end_ms), topics)
+        _check_searched(topics, answers)
+        return [answer for answer in answers if not isinstance(answer, Exception)]
 
     async def by_time(self, topic: str, begin_ms: int, end_ms: int, offsets: list[int] | None) -> ScannedPage:
         """A page of a topic's messages, oldest first; `offsets` are those of the page before."""
@@ -199,30 +214,33 @@ class MessageReads:
         return await self.cluster.ask(lambda admin: admin.query_by_unique_id(topic, message_id, decompress=False))
 
     async def _in_any_topic(self, message_id: str) -> MessageExt:
-        """In the topics `to_search` first, then in those of dead letters and retries: they may have a copy when the message itself was deleted."""
-        topics = await self.cluster.read(("topics",), lambda admin: admin.topics())
-        copies = [topic for kind in (DEAD_LETTER, RETRY) for topic in topics if topic_kind(topic) == kind]
-        normal, count = await self.to_search()
-        searched = [*normal, *copies][:MOST_SEARCHED]
+        """In the topics `to_search`. Retries and dead letters are copies, which may be there when the message itself was deleted."""
+        searched, count = await self.to_search()
         answers = await self.cluster.map(lambda topic: self._by_unique_id(topic, message_id), searched)
         found = [answer for answer in answers if isinstance(answer, MessageExt)]
         if found:
             return min(found, key=lambda message: message.store_timestamp)
         _check_searched(searched, answers)
-        if len(searched) < count + len(copies):
+        if len(searched) < count:
             raise NotFound(
                 "{searched} of {count} topics were searched, and none has a message with the id {message_id}",
                 "The other topics were not searched. Search by id on the page Message and enter the topic.",
                 searched=len(searched),
-                count=count + len(copies),
+                count=count,
                 message_id=message_id,
             )
         raise NotFound(
             "none of the {count} topics has a message with the id {message_id}",
             "System topics are searched only if you enter the topic. " + _DELETED,
-            count=count + len(copies),
+            count=count,
             message_id=message_id,
         )
+
+
+def _whole(lists: Sequence[Sequence[MessageRow]]) -> list[MessageRow]:
+    """The messages of several topics, oldest first. Of a topic with many only the newest are known: messages before them are left out, of whatever topic."""
+    begin = max((rows[0].stored_at for rows in lists if len(rows) >= MOST_BY_KEY // 2), default=0)
+    return sorted((row for rows in lists for row in rows if row.stored_at >= begin), key=lambda row: row.stored_at)
 
 
 def _check_searched(searched: Sequence[str], answers: Sequence[object]) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from headrace.model.names import DLQ_PREFIX, RETRY_PREFIX
 from web.cluster.topic_reader import TopicReader
 from web.errors import Invalid
 from web.pages.groups.resets import parse_time
@@ -37,7 +38,7 @@ class Search(msgspec.Struct, frozen=True):
 
 SEARCH_ARGUMENTS: Final = {
     "by": "`time`, `key` or `id`.",
-    "topic": "The topic; required by time. By key or id without it, at most 200 topics are searched, not system topics, and by key not those of retries and dead letters.",
+    "topic": "The topic; required by time. By key or id without it, at most 200 topics are searched, not system topics. By key, the retries and dead letters of its groups are searched too.",
     "id": "For `id`: the offset id or the unique id.",
     "key": "For `key`: a key of the message.",
     "begin": "The earliest time of storage: ISO 8601 in UTC unless it has a zone, or milliseconds since 1970.",
@@ -61,7 +62,7 @@ COLUMNS: Final[tuple[Column[MessageRow], ...]] = (
 
 _COLUMNS_OF_ALL: Final[tuple[Column[MessageRow], ...]] = (
     COLUMNS[0],
-    Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
+    Column("topic", "Topic", link=lambda row: path_of("topics", row.topic), says=lambda row: words_of_copy(row.topic)),
     *COLUMNS[1:],
 )
 
@@ -95,7 +96,7 @@ class MessageSearch:
         elif search.by == "key" and search.key:
             begin, end = self._span(search, 0)
             if search.topic:
-                rows = await self._reads.by_key(search.topic, search.key, begin, end)
+                rows = await self._reads.by_key_with_copies(search.topic, search.key, begin, end)
             else:
                 found = await self._reads.by_key_anywhere(search.key, begin, end)
                 rows = found.rows
@@ -118,7 +119,7 @@ class MessageSearch:
         else:
             return View("Find messages", "messages/search.html", data)
         data["is_searched"] = True
-        columns = COLUMNS if search.topic else _COLUMNS_OF_ALL
+        columns = COLUMNS if all(row.topic == search.topic for row in rows) else _COLUMNS_OF_ALL
         table = Table("messages", MessageRow, rows, columns, empty="No message was found.", size=SIZES[-1])
         return View("Find messages", "messages/search.html", data, [table])
 
@@ -128,6 +129,15 @@ class MessageSearch:
         if begin > end:
             raise Invalid("the end time is before the start time", "Swap the two times.")
         return begin, end
+
+
+def words_of_copy(topic: str) -> tuple[str, dict[str, str]] | None:
+    """What pages say in place of the topic of a copy that a group was given again or has given up; None for other topics."""
+    if topic.startswith(DLQ_PREFIX):
+        return "dead letter of {group}", {"group": topic.removeprefix(DLQ_PREFIX)}
+    if topic.startswith(RETRY_PREFIX):
+        return "retry of {group}", {"group": topic.removeprefix(RETRY_PREFIX)}
+    return None
 
 
 def message_path(message_id: str, topic: str) -> str:
