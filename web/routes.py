@@ -45,6 +45,8 @@ class Visit:
     """Whether a program on this machine sent the request, without a proxy."""
     token: str = ""
     """The name of the API token that was sent; empty for browsers."""
+    zone: str = ""
+    """The time zone that the user chose (`accounts.time_zones`)."""
 
     @property
     def actor(self) -> str:

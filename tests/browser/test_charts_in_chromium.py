@@ -1,7 +1,10 @@
 """Charts of the history in Chromium, with a history that a test has written."""
 
+import datetime as dt
+import re
 import time
 from collections.abc import Iterator
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -57,6 +60,25 @@ def test_chart_shows_the_history_its_range_and_its_values_at_the_keyboard(consol
     expect(chart.locator("canvas")).to_be_visible()
     page.get_by_role("link", name="Series").click()  # sorting keeps the chart
     expect(page.get_by_role("link", name="6 hours")).to_have_attribute("aria-current", "true")
+
+
+def test_chart_has_the_times_of_the_zone_that_the_user_chose(console: RunningConsole, page: Page) -> None:
+    zone, browser = ZoneInfo("Asia/Kathmandu"), console.browser()
+    browser.log_in("admin", PASSWORD)
+    assert browser.send("/account/zone", {"zone": str(zone)}, "/account").status == 303
+    log_in(page, console, "/charts?series=cluster.out&unit=rate")
+    chart = page.locator("[data-chart]")
+    expect(chart.locator("canvas")).to_be_visible()
+    chart.get_by_role("img").focus()
+    for _ in range(40):
+        page.keyboard.press("ArrowLeft")
+    item = chart.get_by_role("listitem")
+    expect(item).to_have_text(re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d 50"))
+    shown = re.search(r"\d{4}-\S+ \S+", item.inner_text())
+    assert shown is not None
+    age_s = time.time() - dt.datetime.fromisoformat(shown[0]).replace(tzinfo=zone).timestamp()
+    assert 0 < age_s < 3_600
+    assert browser.send("/account/zone", {"zone": ""}, "/account").status == 303
 
 
 def test_chart_is_drawn_anew_for_the_other_theme_and_width(console: RunningConsole, page: Page) -> None:

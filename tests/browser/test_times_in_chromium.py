@@ -1,11 +1,13 @@
-"""Times are shown and entered in the zone of the browser."""
+"""Times are shown and entered in the zone of the browser, or in the one that the user chose."""
 
+import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import parse_qs, urlsplit
+from zoneinfo import ZoneInfo
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from support.console import PASSWORD, RunningConsole
 from support.error_pages import answered
@@ -136,3 +138,94 @@ def test_search_without_a_topic_or_a_key_is_not_sent(console: RunningConsole, pa
         field = page.get_by_label(label, exact=True).first
         assert field.evaluate("field => field.validity.valueMissing")
     assert "by=" not in page.url
+
+
+@pytest.fixture
+def chosen_zone(console: RunningConsole) -> Iterator[Callable[[str], None]]:
+    """Chooses a zone for the user; afterwards it is the browser's again."""
+    browser = console.browser()
+    browser.log_in("admin", PASSWORD)
+
+    def choose(zone: str) -> None:
+        assert browser.send("/account/zone", {"zone": zone}, "/account").status == 303
+
+    yield choose
+    choose("")
+
+
+def test_user_chooses_the_zone_of_all_pages(
+    console: RunningConsole, page: Page, chosen_zone: Callable[[str], None]
+) -> None:
+    log_in_from_shanghai(page, console, "/users")
+    page.get_by_role("link", name="Times: Asia/Shanghai").first.click()
+    zones = page.get_by_label("Time zone")
+    expect(zones).to_have_value("")
+    zones.select_option("America/New_York")
+    zones.locator("xpath=ancestor::form").get_by_role("button", name="Change").click()
+    expect(page.get_by_role("status")).to_have_text("The time zone was changed.")
+    expect(page.get_by_label("Time zone")).to_have_value("America/New_York")
+    expect(page.get_by_role("link", name="Times: America/New_York").first).to_be_visible()
+    login = page.locator("#table-events time").first
+    instant = dt.datetime.fromisoformat(login.get_attribute("datetime") or "")
+    expect(login).to_have_text(f"{instant.astimezone(ZoneInfo('America/New_York')):%Y-%m-%d %H:%M:%S}")
+
+    page.goto(f"http://127.0.0.1:{console.port}/messages")
+    page.get_by_label("Topic", exact=True).first.fill("Orders")
+    begin = page.get_by_label("From (America/New_York; empty: one hour ago)").first
+    begin.fill("2026-11-23 17:00:00")
+    page.get_by_label("To (America/New_York; empty: now)").first.fill("2026-11-23")
+    page.get_by_role("button", name="Search").first.click()
+    page.wait_for_url("**end=2026**")
+    sent = parse_qs(urlsplit(page.url).query)
+    assert (sent["begin"], sent["end"]) == (["2026-11-23T22:00:00.000Z"], ["2026-11-24T04:59:59.999Z"])
+
+
+@pytest.mark.parametrize(
+    ("entered", "sent"),
+    [
+        ("2026-03-08 01:59:59", "2026-03-08T06:59:59.000Z"),
+        ("2026-03-08 02:30", None),
+        ("2026-03-08 03:00", "2026-03-08T07:00:00.000Z"),
+        ("2026-11-01 00:30", "2026-11-01T04:30:00.000Z"),
+        ("2026-11-01 02:00", "2026-11-01T07:00:00.000Z"),
+        ("2026-07-01 12:00:00.250", "2026-07-01T16:00:00.250Z"),
+        ("2026-07-01 12:00:00+02:00", "2026-07-01T10:00:00.000Z"),
+        ("2026-02-31", None),
+    ],
+)
+def test_time_is_entered_in_the_chosen_zone_also_when_its_clocks_change(
+    console: RunningConsole, page: Page, chosen_zone: Callable[[str], None], entered: str, sent: str | None
+) -> None:
+    chosen_zone("America/New_York")
+    log_in_from_shanghai(page, console, "/messages")
+    begin = page.get_by_label("From (America/New_York; empty: one hour ago)").first
+    begin.fill(entered)
+    page.get_by_role("button", name="Search").first.click()
+    if sent is None:
+        assert begin.evaluate("field => field.validity.customError")
+        return
+    page.wait_for_url("**begin=2026**")
+    assert parse_qs(urlsplit(page.url).query)["begin"] == [sent]
+
+
+def test_page_and_field_in_utc(console: RunningConsole, page: Page, chosen_zone: Callable[[str], None]) -> None:
+    chosen_zone("UTC")
+    log_in_from_shanghai(page, console, "/messages?begin=1795424400057")
+    expect(page.get_by_text("Times: UTC").first).to_be_visible()
+    expect(page.get_by_label("From (UTC; empty: one hour ago)").first).to_have_value("2026-11-23 09:00:00.057")
+
+
+def test_zone_that_the_browser_does_not_know_is_replaced_with_its_own(
+    console: RunningConsole, page: Page, chosen_zone: Callable[[str], None]
+) -> None:
+    chosen_zone("UTC")
+
+    def altered(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace('data-time-zone="UTC"', 'data-time-zone="Mars/Base"'))
+
+    log_in_from_shanghai(page, console, "/account")
+    expect(page.get_by_text("Times: UTC").first).to_be_visible()
+    page.route("**/account", altered)
+    page.reload()
+    expect(page.get_by_text("Times: Asia/Shanghai").first).to_be_visible()

@@ -173,7 +173,7 @@ def test_viewer_gets_answers_of_the_document_and_is_refused_changes(
     appliance: Appliance, console: RunningConsole
 ) -> None:
     secret, names, statuses = token(console, "viewer"), names_of(appliance), Counter[int]()
-    of_own_account = {"/account/password", "/tokens", "/tokens/{token}/delete"}
+    of_own_account = {"/account/password", "/account/zone", "/tokens", "/tokens/{token}/delete"}
     for operation in operations(console):
         answers = check(operation, GenerationMode.POSITIVE, EXAMPLES - 1, names, console, secret)
         if operation.method == "post" and operation.path not in of_own_account:

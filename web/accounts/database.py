@@ -45,6 +45,10 @@ ALTER TABLE users ADD COLUMN subject TEXT NOT NULL DEFAULT '';
 ALTER TABLE users ADD COLUMN display_name TEXT NOT NULL DEFAULT '';
 CREATE UNIQUE INDEX users_subject ON users (issuer, subject) WHERE issuer != '';
 """,
+    # The time zone that a user chose (`time_zones`).
+    """
+ALTER TABLE users ADD COLUMN zone TEXT NOT NULL DEFAULT '';
+""",
 )
 """What each version adds to the one before."""
 _VERSION: Final = len(_SCHEMAS)

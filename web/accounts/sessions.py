@@ -29,6 +29,8 @@ class Session:
     seen_ms: int
     address: str
     browser: str
+    zone: str = ""
+    """The time zone that its user chose (`time_zones`)."""
 
 
 class Sessions:
@@ -93,7 +95,7 @@ class Sessions:
 
 
 _SELECT: Final = (
-    "SELECT key, user, users.access, sessions.created_ms, seen_ms, address, browser"
+    "SELECT key, user, users.access, sessions.created_ms, seen_ms, address, browser, users.zone"
     " FROM sessions JOIN users ON users.name = sessions.user"
 )
 
@@ -103,9 +105,9 @@ def csrf_token(token: str) -> str:
     return hashlib.sha256(b"csrf:" + token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _session(row: tuple[bytes, str, int, int, int, str, str]) -> Session:
-    key, user, access, created_ms, seen_ms, address, browser = row
-    return Session(_id(key), user, Access(access), created_ms, seen_ms, address, browser)
+def _session(row: tuple[bytes, str, int, int, int, str, str, str]) -> Session:
+    key, user, access, created_ms, seen_ms, address, browser, zone = row
+    return Session(_id(key), user, Access(access), created_ms, seen_ms, address, browser, zone)
 
 
 def _key(token: str) -> bytes:

@@ -11,6 +11,7 @@ from web.accounts.common_passwords import is_common
 from web.accounts.login_limits import LONGEST_NAME
 from web.accounts.oidc.identity import Identity
 from web.accounts.passwords import LONGEST, SHORTEST, Passwords
+from web.accounts.time_zones import is_choice
 from web.errors import Invalid, NotFound
 from web.routes import Access
 
@@ -145,6 +146,12 @@ class Users:
         if access < Access.ADMIN:
             self._keep_an_administrator(name)
         self._require(self._database.execute("UPDATE users SET access = ? WHERE name = ?", (int(access), name)), name)
+
+    def set_zone(self, name: str, zone: str) -> None:
+        """Changes the time zone in which the user reads and enters times. Raises Invalid, NotFound."""
+        if not is_choice(zone):
+            raise Invalid("the time zone {zone} is unknown", "Choose one from the list.", zone=repr(zone[:80]))
+        self._require(self._database.execute("UPDATE users SET zone = ? WHERE name = ?", (zone, name)), name)
 
     def require_local(self, name: str, cause: str) -> None:
         """Raises Invalid with the cause, in which `{name}` is replaced, for a user of a provider."""

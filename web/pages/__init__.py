@@ -37,5 +37,5 @@ Then add it to `web/application.py`, and its template to `web/templates/`. A tem
   secrets in `secrets` of the Change: they come back empty.
 - Words: Apache's dashboard's where it has the page (Topic, Consumer, Producer, Message, ACL), in plain English.
 - No inline scripts, styles or handlers: the content security policy blocks them. Small behaviour goes into `web/static/console.js`.
-- Times are milliseconds in rows; the table renders them as `<time>`, in UTC, and the browser changes them to the viewer's zone.
+- Times are milliseconds in rows; the table renders them as `<time>`, in UTC, and the browser changes them to the user's zone.
 """

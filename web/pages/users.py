@@ -8,6 +8,7 @@ import msgspec
 from web.accounts.audit_log import LOGIN, AuditEntry, AuditLog
 from web.accounts.login_limits import WRONG_PASSWORDS, LoginLimits
 from web.accounts.sessions import Sessions
+from web.accounts.time_zones import server_zone, zones
 from web.accounts.users import LOGS_IN_ELSEWHERE, User, Users
 from web.errors import Invalid, NotFound
 from web.paths import path_of
@@ -82,6 +83,13 @@ class OwnPasswordForm(msgspec.Struct, forbid_unknown_fields=True):
     current: str
     password: str
     again: str
+
+
+class ZoneForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The time zone in which a user reads and enters times."""
+
+    zone: str
+    """A name of the IANA time zones, `UTC`, `server`, or empty: that of the browser."""
 
 
 class NothingForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -175,6 +183,15 @@ class UserPages:
                 "/sessions/<session:str>/delete", NothingForm, self.end_session, "session.end", "End a session.", admin
             ),
             Change(
+                "/account/zone",
+                ZoneForm,
+                self.set_zone,
+                "account.zone",
+                "Choose the time zone in which the pages show times.",
+                Access.VIEWER,
+                lambda visit, _: visit.user,
+            ),
+            Change(
                 "/account/password",
                 OwnPasswordForm,
                 self.set_own_password,
@@ -248,7 +265,13 @@ class UserPages:
         """The user's own account."""
         user = self._users.find(visit.user)
         kind = "local" if user is None else _kind(user)
-        data = {"role": visit.access.name.lower(), "kind": kind}
+        data = {
+            "role": visit.access.name.lower(),
+            "kind": kind,
+            "zone": visit.zone,
+            "zones": zones(),
+            "server_zone": server_zone(),
+        }
         events = [
             AccountEvent(one.at_ms, _EVENT_WORDS[one.action], one.outcome, one.user, one.address)
             for one in self._audit.of_account(visit.user)
@@ -319,6 +342,16 @@ class UserPages:
             raise NotFound("the session has already ended")
         before = {"user": ended.user, "address": ended.address}
         return Outcome("The session was ended.", {}, "/users", before)
+
+    async def set_zone(self, visit: Visit, form: ZoneForm) -> Outcome:
+        """Changes the time zone of the user's pages. Raises Invalid."""
+        self._users.set_zone(visit.user, form.zone)
+        return Outcome(
+            "The time zone was changed.",
+            location="/account",
+            before={"zone": visit.zone},
+            after={"zone": form.zone},
+        )
 
     async def set_own_password(self, visit: Visit, form: OwnPasswordForm) -> Outcome:
         """Changes the user's own password and ends the user's other sessions and this one."""

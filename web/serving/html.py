@@ -144,7 +144,7 @@ def tone(word: object) -> str:
 
 
 def format_utc(milliseconds: int) -> str:
-    """A time in UTC, as `<time datetime>` has it; the browser shows it in the viewer's zone."""
+    """A time in UTC, as `<time datetime>` has it; the browser shows it in the user's zone."""
     try:
         moment = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
     except (OverflowError, ValueError, OSError):

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sanic import HTTPResponse, Request
 
+from web.accounts.time_zones import zone_of
 from web.errors import QueryFailed
 from web.routes import Access, Outcome, Query, View, Visit
 from web.serving.form_filler import PAGE_FIELD, Entered, fill
@@ -111,6 +112,7 @@ class PageRenderer:
             view=view,
             tables=tables,
             visit=visit,
+            time_zone=zone_of(visit.zone),
             csrf=csrf,
             page_field=PAGE_FIELD,
             notice=self._notices.pop(csrf, None) if visit.user else None,

@@ -46,8 +46,9 @@ class Visitors:
                 )
             return Visit(token.user, token.access, address, path, arguments, is_local, token.name)
         session = self.sessions.find(self.token(request))
-        user, access = ("", Access.ANYONE) if session is None else (session.user, session.access)
-        return Visit(user, access, address, path, arguments, is_local)
+        if session is None:
+            return Visit("", Access.ANYONE, address, path, arguments, is_local)
+        return Visit(session.user, session.access, address, path, arguments, is_local, zone=session.zone)
 
     def stranger(self, request: Request) -> Visit:
         """The request without looking for its session: nobody's."""

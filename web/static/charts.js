@@ -11,9 +11,10 @@
   const compact = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
   const full = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
   // Times as in tables, in both languages: 2026-11-23 09:00:00.
-  const clock = new Intl.DateTimeFormat("sv", { hour: "2-digit", minute: "2-digit" });
-  const exact = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" });
-  const day = new Intl.DateTimeFormat("sv", { month: "2-digit", day: "2-digit" });
+  const { timeZone } = document.body.dataset;
+  const clock = new Intl.DateTimeFormat("sv", { hour: "2-digit", minute: "2-digit", timeZone });
+  const exact = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium", timeZone });
+  const day = new Intl.DateTimeFormat("sv", { month: "2-digit", day: "2-digit", timeZone });
 
   function bytes(value) {
     const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -128,6 +129,7 @@
         width: this.holder.clientWidth,
         height: HEIGHT,
         legend: { show: false },
+        tzDate: (at) => (timeZone ? uPlot.tzDate(new Date(at * 1000), timeZone) : new Date(at * 1000)),
         cursor: { drag: { x: false, y: false }, points: { size: 6 } },
         scales: { y: { range: (_plot, _low, high) => [0, Math.max(high > 0 ? high * 1.08 : 1, this.unit.least || 0)] } },
         axes: [

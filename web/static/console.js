@@ -1,16 +1,42 @@
-// Behaviour of all pages: times in the viewer's zone, shown and entered, passwords, light and dark, keyboard shortcuts. Pages work without it; times are in UTC then.
+// Behaviour of all pages: times in the user's zone, the browser's unless the user chose another, shown and entered, passwords, light and dark, keyboard shortcuts. Pages work without it; times are in UTC then.
 "use strict";
 (() => {
   // 2026-11-23 09:00:00 in every language: a time can be copied from a page into a form.
-  const format = new Intl.DateTimeFormat("sv", {
-    year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
-  });
+  function formatIn(timeZone) {
+    return new Intl.DateTimeFormat("sv", {
+      year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, timeZone,
+    });
+  }
+
+  // A zone that the browser does not know is replaced with its own, also for the other scripts of the page.
+  function chosenFormat() {
+    try {
+      return formatIn(document.body.dataset.timeZone);
+    } catch {
+      delete document.body.dataset.timeZone;
+      return formatIn(undefined);
+    }
+  }
+
+  const format = chosenFormat();
   const zone = format.resolvedOptions().timeZone.replace(/^Etc\//, "");
   const TIME = /^(\d{4})[-/](\d\d?)[-/](\d\d?)(?:[T ]+(\d\d?):(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?(?:(Z)|([+-]\d\d):?(\d\d))?$/i;
   const PARTS = ["FullYear", "Month", "Date", "Hours", "Minutes", "Seconds", "Milliseconds"];
 
+  // How far the clocks of the zone are ahead of UTC at a time, ms.
+  function offsetAt(time) {
+    const [date, clock] = format.format(new Date(time)).split(" ");
+    return Date.parse(`${date}T${clock}Z`) - Math.floor(time / 1000) * 1000;
+  }
+
+  // The time at which the clocks of the zone show what the clocks of UTC show at `utc`, if there is one. The offset is another one where the clocks
+  // are changed in between.
+  function timeInZone(utc) {
+    return utc - offsetAt(utc - offsetAt(utc));
+  }
+
   // What is in a field, as a moment; null if it is something else, such as milliseconds, or a time that does not exist. Without a zone it is in
-  // the viewer's zone, or in UTC. A date is the beginning of its day, or the end.
+  // the user's zone, or in UTC. A date is the beginning of its day, or the end.
   function momentOf(text, isUtc, isEnd) {
     const isClock = /^\d\d?:\d\d$/.test(text.trim()) && !isUtc;
     const parts = TIME.exec(isClock ? `${format.format(new Date()).slice(0, 10)} ${text.trim()}` : text.trim());
@@ -20,11 +46,15 @@
     entered[1] -= 1;
     if (isEnd && !parts[4]) entered.splice(3, 4, 23, 59, 59, 999);
     const isLocal = !isUtc && !parts[8] && !parts[9];
-    const moment = isLocal ? new Date(...entered) : new Date(Date.UTC(...entered));
+    const utc = Date.UTC(...entered);
     // Date makes 3 March of 31 February.
-    if (PARTS.some((part, index) => moment[`get${isLocal ? "" : "UTC"}${part}`]() !== entered[index])) return null;
+    if (PARTS.some((part, index) => new Date(utc)[`getUTC${part}`]() !== entered[index])) return null;
+    if (isLocal) {
+      const time = timeInZone(utc);
+      return time + offsetAt(time) === utc ? new Date(time) : null; // the clocks are put forward over what was entered
+    }
     const minutes = parts[9] ? Number(parts[9]) * 60 + Math.sign(`${parts[9]}1`) * Number(parts[10]) : 0;
-    return new Date(moment.getTime() - minutes * 60_000);
+    return new Date(utc - minutes * 60_000);
   }
 
   // As a field shows it.

@@ -6,7 +6,7 @@
   const state = document.querySelector("[data-tail-state]");
   const button = document.querySelector("[data-tail-pause]");
   const body = table.tBodies[0];
-  const format = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false });
+  const format = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false, timeZone: document.body.dataset.timeZone });
   let source = null, skipped = 0;
 
   function tell(text) {

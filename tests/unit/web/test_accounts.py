@@ -11,7 +11,7 @@ from typing import Any
 import argon2
 import pytest
 
-from web.accounts import audit_log, database, login_limits
+from web.accounts import audit_log, database, login_limits, time_zones
 from web.accounts.audit_log import AuditLog
 from web.accounts.database import open_database
 from web.accounts.first_login import LIFETIME_MS, FirstLogin
@@ -24,8 +24,10 @@ from web.accounts.login_limits import (
     network_of,
 )
 from web.accounts.passwords import Passwords
+from web.accounts.sessions import Sessions
+from web.accounts.time_zones import SERVER, server_zone, zone_of
 from web.accounts.users import Users, check_password
-from web.errors import DatabaseUnusable, Invalid
+from web.errors import DatabaseUnusable, Invalid, NotFound
 from web.routes import Access
 
 QUICK = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
@@ -162,7 +164,44 @@ def test_database_of_the_first_version_is_upgraded_and_keeps_its_users(tmp_path:
     with contextlib.closing(open_database(tmp_path)) as now:
         assert [user.name for user in Users(now, Passwords(QUICK), lambda: 0).list()] == ["alice"]
         assert [entry.action for entry in AuditLog(now, lambda: 0).entries()] == ["login"]
-        assert now.execute("PRAGMA user_version").fetchone() == (3,)
+        assert now.execute("PRAGMA user_version").fetchone() == (4,)
+
+
+def test_time_zone_of_a_user_is_that_of_all_sessions_and_must_be_known(tmp_path: Path) -> None:
+    with contextlib.closing(open_database(tmp_path)) as database:
+        users, sessions = Users(database, Passwords(QUICK), lambda: 5), Sessions(database, lambda: 5)
+        asyncio.run(users.add("alice", "correct horse battery", Access.VIEWER))
+        tokens = [sessions.open("alice", "", "") for _ in range(2)]
+        assert [session.zone for session in sessions.list()] == ["", ""]
+        for zone in ("Asia/Shanghai", "UTC", SERVER, ""):
+            users.set_zone("alice", zone)
+            found = [sessions.find(token) for token in tokens]
+            assert [session and session.zone for session in found] == [zone, zone]
+        for unknown in ("Mars/Olympus_Mons", "../etc/passwd", "utc", "localtime"):
+            with pytest.raises(Invalid, match="is unknown"):
+                users.set_zone("alice", unknown)
+        with pytest.raises(NotFound):
+            users.set_zone("nobody", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"), [("Asia/Kolkata", "Asia/Kolkata"), (":Europe/Paris", "Europe/Paris")]
+)
+def test_zone_of_the_server_is_that_of_its_environment(
+    monkeypatch: pytest.MonkeyPatch, variable: str, expected: str
+) -> None:
+    monkeypatch.setenv("TZ", variable)
+    assert zone_of(SERVER) == expected
+    assert (zone_of(""), zone_of("UTC")) == ("", "UTC")
+
+
+def test_zone_of_the_server_is_that_of_its_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+    (tmp_path / "zoneinfo" / "America").mkdir(parents=True)
+    (tmp_path / "zoneinfo" / "America" / "New_York").touch()
+    (tmp_path / "localtime").symlink_to(tmp_path / "zoneinfo" / "America" / "New_York")
+    monkeypatch.setattr(time_zones, "_LOCAL", tmp_path / "localtime")
+    assert server_zone() == "America/New_York"
 
 
 def test_database_is_private_and_not_opened_through_a_link(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ ROLES = [Access.VIEWER, Access.OPERATOR, Access.ADMIN]
 OPEN_TO_ANYONE = {
     "/static/<name:path>", "/login", "/first-login", "/language", "/healthz", "/readyz", "/rocketmq/<subgroup:str>", "/metrics"
 }  # fmt: skip
-CHANGES_OF_VIEWERS = {"/account/password", "/tokens", "/tokens/<token:str>/delete"}
+CHANGES_OF_VIEWERS = {"/account/password", "/account/zone", "/tokens", "/tokens/<token:str>/delete"}
 """Of the user's own account only."""
 ONLY_FOR_ADMINISTRATORS = ("/users", "/sessions", "/audit")
 CHANGED_BY_ADMINISTRATORS = ("/acl", "/exports")
