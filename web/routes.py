@@ -78,9 +78,11 @@ class View:
     """What the template shows besides tables; can be encoded as JSON."""
     tables: Sequence[Table[Any]] = ()
     subject: str = ""
-    """What the page is about, such as the name of a topic: shown after the title, never translated."""
+    """What the page is about, such as the name of a topic: shown after the title."""
     problems: Sequence[str | Problem] = ()
     """What could not be read, and why; the rest is shown. If nothing can be read, raise QueryFailed or let HeadraceError pass."""
+    is_subject_word: bool = False
+    """The subject is a word of the console, a key of the translations, and not a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ class Outcome:
     after: Any = None
     is_warning: bool = False
     """Whether users must look at it, although nothing failed: it is not shown in the color of success."""
+    words: frozenset[str] = frozenset()
+    """The names of the values that are words of the console, keys of the translations."""
     details: str = ""
     """The page of what was made, to which the notice links; without the base path."""
 

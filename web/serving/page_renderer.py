@@ -104,9 +104,10 @@ class PageRenderer:
         csrf = self.visitors.csrf(request)
         path = address.partition("?")[0] or request.path.removeprefix(self.base_path)
         menu = [entry for entry in self.menu if visit.access >= entry.access]
+        t, notice = translator(language), self._notices.pop(csrf, None) if visit.user else None
         return self.templates.render(
             view.template,
-            t=translator(language),
+            t=t,
             language=language,
             languages=LANGUAGES,
             view=view,
@@ -115,7 +116,8 @@ class PageRenderer:
             time_zone=zone_of(visit.zone),
             csrf=csrf,
             page_field=PAGE_FIELD,
-            notice=self._notices.pop(csrf, None) if visit.user else None,
+            notice=notice,
+            notice_text="" if notice is None else _notice_text(notice, t),
             menu=menu,
             menu_groups=_grouped(menu),
             here=here,
@@ -130,6 +132,11 @@ class PageRenderer:
 
 def _language(request: Request) -> str:
     return choose_language(request.cookies.get("language"), request.headers.get("accept-language", ""))
+
+
+def _notice_text(notice: Outcome, t: Callable[..., str]) -> str:
+    values = {name: t(value) if name in notice.words else value for name, value in notice.values.items()}
+    return t(notice.message, **values)
 
 
 def _html(text: str, status: int) -> HTTPResponse:

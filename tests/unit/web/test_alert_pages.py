@@ -123,6 +123,22 @@ def test_names_of_default_rules_are_translated(admin: Browser) -> None:
     assert ">new dead letters</a>" in admin.get("/alerts").text
     page = admin.get("/alerts", {"Accept-Language": "zh"})
     assert ">新增死信</a>" in page.text
+    assert ">新增死信</a>" in admin.get("/alerts/channels/log", {"Accept-Language": "zh"}).text
+    assert "new dead letters" in admin.read("/alerts/channels/log")["default_rules"]
+
+
+def test_page_of_a_default_rule_has_its_translated_name_and_the_form_the_stored_one(admin: Browser) -> None:
+    path, chinese = "/alerts/rules/new%20dead%20letters", {"Accept-Language": "zh"}
+    page = admin.get(path, chinese).text
+    assert '<span class="subject">新增死信</span>' in page
+    assert "新增死信 · Headrace</title>" in page
+    assert '<input name="name" value="new dead letters"' in page
+    form = {"name": "new dead letters", "what": "dead-letters", "threshold": "2", "channels": "log"}
+    assert send(admin, path, form) == (303, "")
+    assert "规则 新增死信 已修改。" in admin.get(path, chinese).text
+    assert send(admin, "/alerts/rules", {**RULE, "name": "log"}) == (303, "")
+    assert '<span class="subject">log</span>' in admin.get("/alerts/rules/log", chinese).text
+    assert send(admin, "/alerts/rules/log/delete", {}) == (303, "")
 
 
 def test_rule_is_created_changed_and_deleted(admin: Browser) -> None:

@@ -14,6 +14,7 @@ from web.alerts.rules import Rule, What
 from web.errors import Invalid, NotFound, QueryFailed
 from web.pages.alerts.alert_rows import (
     CHANNEL_COLUMNS,
+    DEFAULT_NAMES,
     EVENT_COLUMNS,
     FIRING_COLUMNS,
     RULE_COLUMNS,
@@ -193,7 +194,7 @@ class AlertPages:
             **self._kept(),
             **self._choices(),
         }
-        return View("Rule", "alerts/rule.html", data, [table], rule.name)
+        return View("Rule", "alerts/rule.html", data, [table], rule.name, is_subject_word=rule.name in DEFAULT_NAMES)
 
     async def show_channel(self, visit: Visit) -> View:
         """One channel, without its secrets."""
@@ -206,7 +207,11 @@ class AlertPages:
                 "the channel {name} does not exist", "Choose one from the list of channels.", name=repr(name[:80])
             )
         channel = next((one for one in self._alerts.channels if one.name == name), None)
-        data = {"row": row, "channel": None if channel is None else public(channel)}
+        data = {
+            "row": row,
+            "channel": None if channel is None else public(channel),
+            "default_rules": sorted(DEFAULT_NAMES.intersection(row.rules)),
+        }
         return View("Channel", "alerts/channel.html", data, subject=name)
 
     # ---- changes
@@ -215,7 +220,13 @@ class AlertPages:
         """Adds a rule."""
         rule = _rule_of(form)
         self._alerts.change_rules([*self._alerts.rules, rule])
-        return Outcome("The rule {rule} was created.", {"rule": rule.name}, "/alerts", after=_plain(rule))
+        return Outcome(
+            "The rule {rule} was created.",
+            {"rule": rule.name},
+            "/alerts",
+            after=_plain(rule),
+            words=_words(rule.name),
+        )
 
     async def change_rule(self, visit: Visit, form: RuleForm) -> Outcome:
         """Replaces a rule; an alert of it that fires goes on firing if the name stays."""
@@ -227,13 +238,20 @@ class AlertPages:
             path_of("alerts", "rules", after.name),
             _plain(before),
             _plain(after),
+            words=_words(after.name),
         )
 
     async def delete_rule(self, visit: Visit, _form: NothingForm) -> Outcome:
         """Deletes a rule."""
         before = self._rule(visit.path["rule"])
         self._alerts.change_rules([rule for rule in self._alerts.rules if rule.name != before.name])
-        return Outcome("The rule {rule} was deleted.", {"rule": before.name}, "/alerts", before=_plain(before))
+        return Outcome(
+            "The rule {rule} was deleted.",
+            {"rule": before.name},
+            "/alerts",
+            before=_plain(before),
+            words=_words(before.name),
+        )
 
     async def put_webhook(self, _visit: Visit, form: WebhookForm) -> Outcome:
         """Adds a webhook, or replaces the channel of its name."""
@@ -332,6 +350,11 @@ def _rule_of(form: RuleForm) -> Rule:
         tuple(dict.fromkeys(form.channels)),
         form.enabled,
     )
+
+
+def _words(rule: str) -> frozenset[str]:
+    """Of the outcome of a change: whether the name of the rule is a key of the translations."""
+    return frozenset({"rule"}) if rule in DEFAULT_NAMES else frozenset()
 
 
 def _secret(given: str, stored: str) -> str:

@@ -115,8 +115,7 @@ def measure(what: str, value: float | None) -> tuple[str, dict[str, Any]] | None
 
 
 DEFAULT_NAMES: Final = frozenset(rule.name for rule in DEFAULT_RULES)
-"""Names of rules that are keys of the translations. Logs, messages and the pages of a rule and of a channel have them as they are stored."""
-"""Names of rules that are keys of the translations. Logs and messages have them as they are."""
+"""Names of rules that are keys of the translations. Logs and messages have them as they are stored, and so has the form of a rule."""
 
 
 def _rule_path(rule: str) -> str:
