@@ -46,6 +46,11 @@ CUT = """() => {
 """What is empty, and what is cut, with nothing that shows it: a large screen may scroll tables, whose edges then have a shadow."""
 
 
+WIDE = """() => [...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth)
+    .map((one) => `${one.ariaLabel}: ${one.scrollWidth - one.clientWidth}`)"""
+"""The tables that have to be scrolled, and by how many pixels."""
+
+
 def log_in(page: Page, port: int) -> None:
     page.goto(f"http://127.0.0.1:{port}/login")
     page.get_by_label("User name").fill("admin")
@@ -78,6 +83,18 @@ def test_nothing_is_cut_or_empty_and_the_header_is_one_row(world: World, page: P
         found[route] = page.evaluate(CUT)
         assert page.locator(".top").evaluate("top => top.offsetHeight") < 60
     assert {route: lines for route, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_tables_fit_into_a_window_of_1280_pixels(world: World, page: Page, language: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 900})
+    log_in(page, world.port)
+    page.context.add_cookies([{"name": "language", "value": language, "url": f"http://127.0.0.1:{world.port}/"}])
+    found = {}
+    for route, path in sorted(world.pages.items()):
+        page.goto(f"http://127.0.0.1:{world.port}{path}")
+        found[route] = page.evaluate(WIDE)
+    assert {route: tables for route, tables in found.items() if tables} == {}
 
 
 def test_menu_of_a_small_screen_opens_closes_and_has_no_finding(world: World, page: Page) -> None:

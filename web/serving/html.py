@@ -22,6 +22,8 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNIT: Final = 1024
 _LONG: Final = 36
 """Characters of a text from which on it may be shown on several lines."""
+_PART: Final = 16
+"""Characters of an id after which it may be broken."""
 _BEFORE_BREAK: Final = re.compile(r"(?<=[^\s/,;&])[/,;&]+(?=[^\s/,;&])|[^\s/,;&]{32}(?=[^\s/,;&])")
 """What stands before a place where a long text may be broken: separators within a word, or 32 characters without one."""
 _BAD: Final = frozenset({
@@ -73,6 +75,7 @@ class Templates:
             duration=_translated_duration,
             utc=format_utc,
             breakable=breakable,
+            in_parts=in_parts,
             tone=tone,
         )
 
@@ -136,6 +139,11 @@ def breakable(text: str) -> Markup:
         return escape(text)
     ends = [found.end() for found in _BEFORE_BREAK.finditer(text)]
     return Markup("<wbr>").join(text[begin:end] for begin, end in zip([0, *ends], [*ends, None], strict=True))
+
+
+def in_parts(identifier: str) -> Markup:
+    """An id that browsers may break after every 16 characters."""
+    return Markup("<wbr>").join(identifier[at : at + _PART] for at in range(0, len(identifier), _PART))
 
 
 def tone(word: object) -> str:

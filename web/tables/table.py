@@ -32,6 +32,8 @@ class Kind(enum.Enum):
     """How a value is shown."""
 
     TEXT = "text"
+    ID = "id"
+    """The id of a message, which may be shown on several lines."""
     WORD = "word"
     """One of few texts, English, a key of the translations."""
     NUMBER = "number"
@@ -256,7 +258,7 @@ class TableView(Generic[R]):
     def sorted_by(self, column: Column[Any]) -> dict[str, str]:
         """The arguments that sort by a column, or turn the order round if it is sorted by it already."""
         now = self.selection
-        is_first_descending = column.kind not in {Kind.TEXT, Kind.LIST}
+        is_first_descending = column.kind not in {Kind.TEXT, Kind.ID, Kind.LIST}
         is_descending = not now.is_descending if now.sort == column.key else is_first_descending
         return self.arguments(sort=f"{'-' if is_descending else ''}{column.key}", page=1)
 

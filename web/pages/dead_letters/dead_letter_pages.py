@@ -115,7 +115,7 @@ _GROUP_COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
 )
 _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
     Column("offset_id", "Choose", Kind.CHOICE),
-    Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
+    Column("id", "Message id", Kind.ID, link=lambda row: message_path(row.offset_id, "")),
     Column("stored_at", "Dead-lettered", Kind.TIME, help="When the message became a dead letter."),
     Column("resent_at", "Resent", Kind.TIME, is_shown_if_any=True),
     Column(
@@ -144,11 +144,13 @@ _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
     Column(
         "original_id",
         "Original message id",
+        Kind.ID,
         link=lambda row: message_path(row.original_id, row.original_topic),
     ),
     Column(
         "copy_id",
         "Copy",
+        Kind.ID,
         link=lambda row: message_path(row.copy_id, "") if row.copy_id else None,
         is_shown_if_any=True,
         says=lambda row: ("unknown", {}) if row.copy_id == "" else None,

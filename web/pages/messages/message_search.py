@@ -49,7 +49,7 @@ SEARCH_ARGUMENTS: Final = {
 }
 
 COLUMNS: Final[tuple[Column[MessageRow], ...]] = (
-    Column("id", "Message id", link=lambda row: message_path(row.offset_id, row.topic)),
+    Column("id", "Message id", Kind.ID, link=lambda row: message_path(row.offset_id, row.topic)),
     Column("stored_at", "Stored", Kind.TIME),
     Column("tag", "Tag"),
     Column("keys", "Keys", Kind.LIST),

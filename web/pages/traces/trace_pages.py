@@ -117,7 +117,9 @@ class TracePages:
             table: Table[Any] = Table("steps", Step, steps, _STEP_COLUMNS, empty="There are no traces of the message.")
         else:
             columns: tuple[Column[TracedRow], ...] = (
-                Column("id", "Message id", link=lambda row: path_of("traces", id=row.id, topic=given["topic"])),
+                Column(
+                    "id", "Message id", Kind.ID, link=lambda row: path_of("traces", id=row.id, topic=given["topic"])
+                ),
                 Column("topic", "Topic"),
                 Column("sent_at", "Sent", Kind.TIME),
                 Column("groups", "Consumer groups", Kind.LIST),

@@ -80,7 +80,7 @@ class CheckAgain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _HALF_COLUMNS: Final[tuple[Column[HalfRow], ...]] = (
-    Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
+    Column("id", "Message id", Kind.ID, link=lambda row: message_path(row.offset_id, "")),
     Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
     Column("group", "Producer group"),
     Column(
@@ -102,7 +102,7 @@ _HALF_COLUMNS: Final[tuple[Column[HalfRow], ...]] = (
 )
 _DISCARDED_COLUMNS: Final[tuple[Column[DiscardedRow], ...]] = (
     Column("offset_id", "Choose", Kind.CHOICE),
-    Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
+    Column("id", "Message id", Kind.ID, link=lambda row: message_path(row.offset_id, "")),
     Column("discarded_at", "Discarded at", Kind.TIME),
     Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
     Column("group", "Producer group"),

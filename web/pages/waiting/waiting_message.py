@@ -30,7 +30,7 @@ class WaitingMessage(msgspec.Struct, frozen=True):
 
 
 _COLUMNS: Final[tuple[Column[WaitingMessage], ...]] = (
-    Column("id", "Message id", link=lambda row: message_path(row.offset_id, "")),
+    Column("id", "Message id", Kind.ID, link=lambda row: message_path(row.offset_id, "")),
     Column("due_at", "Due", Kind.TIME, help="When the broker delivers it to its topic."),
     Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
     Column("stored_at", "Stored", Kind.TIME),
