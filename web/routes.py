@@ -101,8 +101,15 @@ class Outcome:
     """Whether users must look at it, although nothing failed: it is not shown in the color of success."""
     words: frozenset[str] = frozenset()
     """The names of the values that are words of the console, keys of the translations."""
+    more: Sequence[str] = ()
+    """Further sentences after `message`, with the same values."""
     details: str = ""
     """The page of what was made, to which the notice links; without the base path."""
+
+    @property
+    def text(self) -> str:
+        """All sentences, in English."""
+        return " ".join(one.format(**self.values) for one in (self.message, *self.more))
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,7 +230,7 @@ class Dispatcher:
             self._permit(change, request, visit, given)
             outcome = await self._change(change, visit, request.body or b"{}")
             body = {
-                "message": outcome.message.format(**outcome.values),
+                "message": outcome.text,
                 "before": outcome.before,
                 "after": outcome.after,
             }

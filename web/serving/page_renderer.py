@@ -117,7 +117,7 @@ class PageRenderer:
             csrf=csrf,
             page_field=PAGE_FIELD,
             notice=notice,
-            notice_text="" if notice is None else _notice_text(notice, t),
+            notice_values={} if notice is None else _notice_values(notice, t),
             menu=menu,
             menu_groups=_grouped(menu),
             here=here,
@@ -134,9 +134,8 @@ def _language(request: Request) -> str:
     return choose_language(request.cookies.get("language"), request.headers.get("accept-language", ""))
 
 
-def _notice_text(notice: Outcome, t: Callable[..., str]) -> str:
-    values = {name: t(value) if name in notice.words else value for name, value in notice.values.items()}
-    return t(notice.message, **values)
+def _notice_values(notice: Outcome, t: Callable[..., str]) -> dict[str, Any]:
+    return {name: t(value) if name in notice.words else value for name, value in notice.values.items()}
 
 
 def _html(text: str, status: int) -> HTTPResponse:

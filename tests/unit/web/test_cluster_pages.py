@@ -240,18 +240,18 @@ def test_stop_of_writes_tells_how_many_name_servers_took_it() -> None:
     answers = Answers()
     done = stop(answers)
     assert not done.is_warning
-    said = done.message.format(**done.values)
+    said = done.text
     assert said.startswith("2 of 2 name servers stopped writes to a in the routes of its 7 topics. Producers stop")
     answers.configs_of_topics = {
         name: TopicConfig(name) for name in ("Orders", "TBW102", "SELF_TEST_TOPIC", "a", "Unregistered")
     }
     done = stop(answers)
-    said = done.message.format(**done.values)
-    assert "in the routes of its 7 topics, 3 of them the broker's own. Producers stop" in said
+    said = done.text
+    assert "in the routes of its 7 topics. The broker's own topics among them: 3. Producers stop" in said
     answers.configs_of_topics = {}
     answers.down = {"n:2"}
     partly = stop(answers)
-    said = partly.message.format(**partly.values)
+    said = partly.text
     assert partly.is_warning
     assert (
         said == "1 of 2 name servers stopped writes to a in the routes of its 7 topics. Failed: cannot connect to n:2"

@@ -34,43 +34,12 @@ _UNTIL_RESTART: Final = "To undo it, allow writes on the broker. The setting als
 _UNTIL_ALLOWED_PERHAPS: Final = "To undo it, allow writes on the broker. Until then the setting stays, even after a restart if the broker saves its configuration."
 
 
-_STOPPED: Final = {
-    (
-        False,
-        False,
-    ): "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics. Producers stop sending to it within 30 seconds.",
-    (
-        False,
-        True,
-    ): "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics, {own} of them the broker's own. Producers stop sending to it within 30 seconds.",
-    (
-        True,
-        False,
-    ): "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics. Failed: {failed}",
-    (
-        True,
-        True,
-    ): "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics, {own} of them the broker's own. Failed: {failed}",
-}
-"""By whether a name server failed, and whether it is known how many topics are the broker's own."""
-_ALLOWED: Final = {
-    (
-        False,
-        False,
-    ): "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics. Producers send to it again within 30 seconds.",
-    (
-        False,
-        True,
-    ): "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics, {own} of them the broker's own. Producers send to it again within 30 seconds.",
-    (
-        True,
-        False,
-    ): "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics. Failed: {failed}",
-    (
-        True,
-        True,
-    ): "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics, {own} of them the broker's own. Failed: {failed}",
-}
+_STOPPED: Final = "{done} of {all} name servers stopped writes to {broker} in the routes of its {topics} topics."
+_ALLOWED: Final = "{done} of {all} name servers allow writes to {broker} in the routes of its {topics} topics."
+_OWN_TOPICS: Final = "The broker's own topics among them: {own}."
+_FAILED_AT: Final = "Failed: {failed}"
+_STOPPING: Final = "Producers stop sending to it within 30 seconds."
+_RESUMING: Final = "Producers send to it again within 30 seconds."
 
 
 class StopForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -116,32 +85,31 @@ class Writes:
         """Raises NotFound, HeadraceError, QueryFailed if no name server took it."""
         broker = await self._reads.master(visit.path["broker"])
         if form.way == "broker":
-            stopped = "Writes to {broker} are stopped on the broker. Producers stop sending to it within 30 seconds."
-            return await self._set_permission(broker, lambda now: now & ~WRITE, stopped)
+            stopped = "Writes to {broker} are stopped on the broker."
+            return await self._set_permission(broker, lambda now: now & ~WRITE, stopped, _STOPPING)
         admin = self._reads.cluster.admin
         return await self._in_routes(
             broker,
             lambda address: admin.wipe_write_permission(broker.name, name_server=address),
             _STOPPED,
+            _STOPPING,
         )
 
     async def allow(self, visit: Visit, form: StopForm) -> Outcome:
         """Raises NotFound, HeadraceError, QueryFailed if no name server took it."""
         broker = await self._reads.master(visit.path["broker"])
         if form.way == "broker":
-            return await self._set_permission(
-                broker,
-                lambda now: now | READ | WRITE,
-                "Writes to {broker} are allowed on the broker. Producers send to it again within 30 seconds.",
-            )
+            allowed = "Writes to {broker} are allowed on the broker."
+            return await self._set_permission(broker, lambda now: now | READ | WRITE, allowed, _RESUMING)
         admin = self._reads.cluster.admin
         return await self._in_routes(
             broker,
             lambda address: admin.add_write_permission(broker.name, name_server=address),
             _ALLOWED,
+            _RESUMING,
         )
 
-    async def _set_permission(self, broker: Broker, change: Callable[[int], int], message: str) -> Outcome:
+    async def _set_permission(self, broker: Broker, change: Callable[[int], int], message: str, effect: str) -> Outcome:
         admin = self._reads.cluster.admin
         before = permission_of(await admin.broker_config(broker.address))
         if before is None:
@@ -161,13 +129,15 @@ class Writes:
             path_of("cluster", "writes", broker.name),
             before={"brokerPermission": before},
             after={"brokerPermission": after},
+            more=(effect,),
         )
 
     async def _in_routes(
         self,
         broker: Broker,
         ask: Callable[[str], Awaitable[dict[str, int]]],
-        messages: Mapping[tuple[bool, bool], str],
+        message: str,
+        effect: str,
     ) -> Outcome:
         """Asks every name server, whatever the others answer."""
         addresses = await self._reads.name_servers()
@@ -184,16 +154,17 @@ class Writes:
             "done": len(counts),
             "all": len(addresses),
             "topics": max(counts),
+            "own": own,
+            "failed": "; ".join(failed.values()),
         }
-        values |= {"failed": "; ".join(failed.values())} if failed else {}
-        values |= {} if own is None else {"own": own}
         return Outcome(
-            messages[bool(failed), own is not None],
+            message,
             values,
             path_of("cluster", "writes", broker.name),
             before={"permission": before},
             after={"topics": max(counts), "failed": failed},
             is_warning=bool(failed),
+            more=(*([] if own is None else [_OWN_TOPICS]), _FAILED_AT if failed else effect),
         )
 
     async def _topics(self, broker: Broker) -> Mapping[str, TopicConfig]:
