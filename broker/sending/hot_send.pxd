@@ -37,7 +37,8 @@ cdef class SendPath:
     cdef public Py_ssize_t body_limit
     cdef SendAnswers _answers
     cdef StoredProperties _stored
-    cdef HeaderScan _scan
+    cdef HeaderScan _scan, _next
+    cdef bint _has_next, _is_second
     cdef SignedFrame _signed
     cdef public bint writeable
     cdef readonly int stopped_at

@@ -124,6 +124,10 @@ class SendPath:
         self._answers = SendAnswers(store_host, region, trace_on, version, hold)
         self._stored = StoredProperties(cluster)
         self._scan = HeaderScan((_SEND, _SEND_BATCH), _NAMES, escaped=_PROPERTIES)
+        # The frame after the one in hand, while frames are signed: signatures are checked by twos.
+        self._next = HeaderScan((_SEND, _SEND_BATCH), _NAMES, escaped=_PROPERTIES)
+        self._has_next = False
+        self._is_second = False
         self._signed = SignedFrame(_NAMES, _SIGNATURE, escaped=_PROPERTIES)
         self.requests_in = 0
         """Requests whose messages were appended, since the start."""
@@ -137,6 +141,7 @@ class SendPath:
     def limit(self, header_size: int, properties_count: int, properties_size: int) -> None:
         """Leaves frames with longer headers, and messages with more or longer properties, to the plain path."""
         self._scan.header_limit = header_size
+        self._next.header_limit = header_size
         self._stored.count_limit = properties_count
         self._stored.length_limit = properties_size
 
@@ -184,10 +189,19 @@ class SendPath:
         p = data
         end = len(data)
         scan = self._scan
+        self._has_next = False
         while True:
-            self.stopped_at = scan.scan(p, position, end)
-            if self.stopped_at != _SCANNED:
-                return position
+            self._is_second = self._has_next
+            if self._is_second:
+                self._has_next = False
+                scan = self._next
+                self._next = self._scan
+                self._scan = scan
+            else:
+                self.stopped_at = scan.scan(p, position, end)
+                if self.stopped_at != _SCANNED:
+                    return position
+                self._has_next = access is not None and self._next.scan(p, scan.end, end) == _SCANNED
             if not self.writeable or scan.body_length > self.body_limit or (scan.flag != 0 and scan.flag != _ONEWAY):
                 self.stopped_at = _OTHER
                 return position
@@ -267,7 +281,13 @@ class SendPath:
             topic.rules = access.rules
             topic.access_key = known
             topic.signing_key = key
-        return key is not None and self._signed.is_signed(p, scan, key)
+        if key is None:
+            return False
+        if self._is_second:
+            return self._signed.is_next_signed(p, scan, key)
+        if self._has_next:
+            return self._signed.is_signed_before(p, scan, self._next, key)
+        return self._signed.is_signed(p, scan, key)
 
     def count_batch(self, body: bytes) -> int:
         """The number of messages in the body of a batch: MALFORMED if it is invalid, above MAX_BATCH if there are too many."""

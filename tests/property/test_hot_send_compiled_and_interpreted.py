@@ -6,6 +6,10 @@ import struct
 
 import pytest
 
+from broker.access.access_rules import AccessRules
+from broker.access.account import Account
+from broker.access.permission import PUB_SUB
+from broker.connections.hot_access import HotAccess
 from broker.sending import hot_send
 from headrace.model.properties import decode_properties
 from headrace.protocol.acl_signature import sign
@@ -98,6 +102,38 @@ def test_compiled_and_interpreted_sends_agree_on_signed_frames(seed: int) -> Non
     assert set(bad) <= set(json.loads(outcome)["left"])
     assert len(json.loads(outcome)["left"]) < 90
     assert run_interpreted("support.hot_sends", "signed_outcome", frames) == outcome
+
+
+def test_two_frames_are_checked_at_once_whatever_their_lengths() -> None:
+    """Blocks of SHA-1 have 64 bytes: every place where values and bodies end in a block, of two frames of unlike lengths, right and wrong."""
+    chance = random.Random(1)
+    frames, bad = b"", []
+    for opaque in range(2 * 2 * 64 * 3):
+        body = chance.randbytes(chance.choice([0, opaque % 64, 55, 56, 64, 119, opaque]))
+        frame = hot_sends.signed_frame(hot_sends.send_frame(body, opaque, a="P" * (1 + opaque // 3 % 64)))
+        if chance.randrange(8) == 0:
+            frame = frame[:-1] + bytes([frame[-1] ^ 1]) if body else frame.replace(b'"c":"TBW102"', b'"c":"TBW103"')
+            bad.append(len(frames))
+        frames += frame
+    outcome = hot_sends.signed_outcome(frames)
+    assert json.loads(outcome)["left"] == bad
+    assert run_interpreted("support.hot_sends", "signed_outcome", frames) == outcome
+
+
+def test_two_frames_of_unlike_accounts_are_each_checked_with_their_own_secret() -> None:
+    other = Account("other-key", "other-secret", default_topic=PUB_SUB, default_group=PUB_SUB)
+    access = HotAccess(AccessRules({account.access_key: account for account in (hot_sends.ACCOUNT, other)}))
+    frames, bad = b"", []
+    for number in range(64):
+        account, secret = ((hot_sends.ACCOUNT, other)[at] for at in (number & 1, number >> 1 & 1))
+        fields = {"a": "PG", "b": "TopicTest", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000", "h": "0", "i": "KEYS\x01x",
+                  "j": "0", "k": "false", "m": "false", "AccessKey": account.access_key}  # fmt: skip
+        fields["Signature"] = sign(secret.secret_key, fields, b"body")
+        if account is not secret:
+            bad.append(len(frames))
+        frames += hot_sends.send_frame(b"body", number, **fields)
+    left = json.loads(hot_sends.outcome(frames, access=access))["left"]
+    assert left == bad
 
 
 def test_random_frames_include_accepted_and_declined_ones() -> None:

@@ -30,6 +30,12 @@ def test_signatures_are_those_of_rfc_2202(secret: bytes, data: bytes, digest: st
         hmac_sha1.update(memoryview(data), 1, len(data))
         hmac_sha1.finish(outer, found)
         assert bytes(found) == text + b"\0"
+    other = memoryview(bytearray(hmac_sha1.TEXT_SIZE + 1))
+    values, empty = memoryview(data[:3].ljust(99, b"-")), memoryview(bytes(99))
+    hmac_sha1.sign_two(
+        inner, outer, values, len(data[:3]), data, 3, len(data) - len(data[:3]), empty, 0, 0, len(data), found, other
+    )
+    assert bytes(found) == bytes(other) == text + b"\0"
     assert hmac_sha1.is_same(found, b"--" + text, 2)
     assert not hmac_sha1.is_same(found, b"--" + text, 1)
     assert not hmac_sha1.is_same(found, text[:-2], 0)
