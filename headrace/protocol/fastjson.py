@@ -200,7 +200,8 @@ def _write(value: Any, write: Any) -> None:
         raise TypeError(f"not JSON serializable: {value!r}")
 
 
-_ESCAPED_STANDARD: Final = re.compile('["\\\\/\x00-\x1f\x7f-\uffff]')
+# All but some of ASCII: sets of other characters take milliseconds to compile, which every start would wait for.
+_ESCAPED_STANDARD: Final = re.compile(r"[^ !#-.0-\[\]-~]")
 
 
 def _escape_standard(match: "re.Match[str]") -> str:
@@ -270,7 +271,7 @@ def _write_pretty(value: Any, write: Any, newline: str) -> None:
 _BLANK: Final = re.compile(r"[\s\ufeff]*")
 _PLAIN: Final = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_NAME: Final = re.compile(r"[A-Za-z_$\u0080-\uffff][\w$]*")
+_NAME: Final = re.compile(r"[^\x00-#%-@\[-\^`{-\x7f][\w$]*")  # begins with a letter, _, $ or what is not ASCII; see above
 _UNESCAPED: Final = {
     '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "F": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     "0": "\0", "1": "\1", "2": "\2", "3": "\3", "4": "\4", "5": "\5", "6": "\6", "7": "\7",
