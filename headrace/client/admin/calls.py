@@ -121,6 +121,8 @@ class AdminCalls(ClientObject):
         return MessageQueue(self._wrap(queue.topic), queue.broker_name, queue.queue_id)
 
     def _unwrap_queue(self, queue: MessageQueue) -> MessageQueue:
+        if not self._config.namespace:
+            return queue  # an answer may have a hundred thousand
         return MessageQueue(self._unwrap(queue.topic), queue.broker_name, queue.queue_id)
 
     def _unwrap_message(self, message: MessageExt) -> MessageExt:

@@ -137,6 +137,22 @@ def test_only_ordered_topics_are_returned_on_request(world: AdminWorld) -> None:
     assert queues == [queue(0, "O")]
 
 
+@pytest.mark.parametrize("topic", ["T", "%RETRY%g", 'odd "ü'])
+def test_tables_have_the_text_of_the_protocol(world: AdminWorld, topic: str) -> None:
+    world.topics.put(TopicConfig(topic, read_queue_count=3, write_queue_count=3))
+    world.fill(topic, 1, [100, 200, 300], first_offset=10)
+    world.groups.find("g")
+    world.offsets.commit("g", topic, 1, 12)
+    for code, ext, kind in (
+        (202, {"topic": topic}, TopicStatsTable),
+        (208, {"consumerGroup": "g"}, ConsumeStats),
+        (317, {"isOrder": "false"}, ConsumeStatsList),
+    ):
+        text = world.ask(code, ext).body
+        assert text == kind.decode(text).encode()
+        assert fastjson.quote(topic) in text.decode()
+
+
 # -- 303 ------------------------------------------------------------------------------------------------------------------
 
 

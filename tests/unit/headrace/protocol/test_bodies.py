@@ -1,4 +1,5 @@
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -41,7 +42,8 @@ from headrace.protocol.bodies import (
     encode_bean,
     encode_properties_text,
 )
-from headrace.protocol.json_bean import to_value
+from headrace.protocol.bodies.stats import ConsumeStatsList, TopicOffset, TopicStatsTable
+from headrace.protocol.json_bean import JsonBody, from_value, to_value
 
 QUEUE = MessageQueue("T", "b", 0)
 TOPIC = TopicConfig("TopicTest", 4, 4)
@@ -142,6 +144,36 @@ def test_queue_keys_may_be_bare_or_quoted() -> None:
     )
     assert ConsumeStats.decode(quoted) == stats
     assert stats.total_diff == 2
+
+
+STATS = [
+    ConsumeStats({QUEUE: OffsetWrapper(7, 5, 1), MessageQueue("%RETRY%ü", "b", 12): OffsetWrapper(-1, 0, 0)}, 0.5),
+    ConsumeStats(),
+]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *STATS,
+        TopicStatsTable({QUEUE: TopicOffset(3, 7, 1), MessageQueue("U", "b", 1): TopicOffset()}),
+        ConsumeStatsList([{"g": STATS}, {"h": []}], "10.0.0.1:10911", 2),
+        ConsumeStatsList([], "10.0.0.1:10911"),
+    ],
+)
+def test_tables_of_queues_are_read_as_by_the_general_reader(body: JsonBody) -> None:
+    kind, text = type(body), body.encode().decode()
+    assert kind.decode(text) == kind.decode(text.encode()) == body
+
+    def outcome(decode: Callable[[str], JsonBody], text: str) -> JsonBody | str:
+        try:
+            return decode(text)
+        except RemoteProtocolError as error:
+            return str(error)
+
+    changed = (f"{text[:at]}{put}{text[at + 1 :]}" for at in range(len(text)) for put in ("", "0", '"'))
+    for one in changed:
+        assert outcome(kind.decode, one) == outcome(lambda text: from_value(kind, fastjson.loads(text)), one), one
 
 
 def test_reset_offsets_are_decoded_from_map_and_list() -> None:
