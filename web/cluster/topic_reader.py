@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from headrace import Admin
 from headrace.errors import HeadraceError
 from headrace.model.message_queue import MessageQueue
 from headrace.model.topic_config import TopicConfig
@@ -119,6 +120,17 @@ class TopicReader:
                     )
         return GroupOffsets(found, frozenset(brokers), problems)
 
-    async def statistics(self, topic: str) -> TopicStatsTable:
-        """The offsets of each queue. One request for each broker that has the topic."""
-        return await self._cluster.read(("topic stats", topic), lambda admin: admin.topic_stats(topic))
+    async def statistics(self, topic: str, brokers: Collection[str] = ()) -> TopicStatsTable:
+        """The offsets of each queue. One request for each broker that has the topic; `brokers`: all their names, if known, or else a route is requested."""
+        masters = await self.masters() if brokers else {}
+        addresses = [masters[broker] for broker in brokers if broker in masters]
+
+        async def fetch(admin: Admin) -> TopicStatsTable:
+            if not addresses or len(addresses) < len(brokers):
+                return await admin.topic_stats(topic)
+            whole = TopicStatsTable()
+            for address in addresses:
+                whole.offset_table.update((await admin.topic_stats(topic, broker=address)).offset_table)
+            return whole
+
+        return await self._cluster.read(("topic stats", topic), fetch)

@@ -13,6 +13,7 @@ from headrace.model import names
 from headrace.model.delay_level import parse_delay_levels
 from headrace.model.permission import READ, WRITE, permission_text
 from headrace.model.topic_config import TopicConfig
+from headrace.protocol.bodies import TopicStatsTable
 from web.cluster.cluster import Cluster
 from web.cluster.protection import check_topic
 from web.cluster.topic_kinds import DEAD_LETTER, DELAY, NORMAL, RESERVED, RETRY, SYSTEM, TRANSACTION, topic_kind
@@ -278,7 +279,7 @@ class TopicPages:
             choices=(KINDS,),
             choose=_is_of_kind,
             sort="topic",
-            enrich=self._add_statistics,
+            enrich=lambda rows: self._add_statistics(rows, are_brokers_known=not configs.problems),
             empty="The cluster has no topics.",
         )
         data = {
@@ -382,11 +383,14 @@ class TopicPages:
             )
         return enriched
 
-    async def _add_statistics(self, rows: Sequence[TopicRow]) -> Sequence[TopicRow]:
-        """Two requests for each broker and one for each row and broker."""
-        topics = [row.topic for row in rows]
+    async def _add_statistics(self, rows: Sequence[TopicRow], *, are_brokers_known: bool) -> Sequence[TopicRow]:
+        """Two requests for each broker and one for each row and broker. `are_brokers_known`: the rows have all brokers of their topics."""
+
+        async def statistics(row: TopicRow) -> TopicStatsTable:
+            return await self._reader.statistics(row.topic, row.brokers if are_brokers_known else ())
+
         offsets, answers = await asyncio.gather(
-            self._reader.group_offsets(set(topics)), self._cluster.map(self._reader.statistics, topics)
+            self._reader.group_offsets({row.topic for row in rows}), self._cluster.map(statistics, rows)
         )
         enriched: list[TopicRow] = []
         for row, answer in zip(rows, answers, strict=True):

@@ -196,11 +196,10 @@ class BrokerReader:
         try:
             return await self._count_half_messages()
         except HeadraceError:
-            return None  # such as a topic that is not registered yet
+            return None  # such as a topic that was deleted meanwhile
 
     async def _count_half_messages(self) -> int:
-        stats = await self._admin.topic_stats(names.TRANSACTION_HALF_TOPIC)
-        halves = {queue: one for queue, one in stats.offset_table.items() if queue.broker_name == self._name}
+        halves = (await self._admin.topic_stats(names.TRANSACTION_HALF_TOPIC, broker=self._address)).offset_table
         offsets = (await self._admin.consumer_offsets(self._address)).get(names.TRANSACTION_GROUP, {})
         pending = sum(one.max_offset for one in halves.values())
         for queue in halves:
@@ -221,11 +220,10 @@ class BrokerReader:
     async def _bounds(self, topic: str) -> dict[int, tuple[int, int]] | None:
         """The offsets that are stored of each queue of the topic at this broker, the last one not included; None if unknown."""
         try:
-            stats = await self._admin.topic_stats(topic)
+            stats = await self._admin.topic_stats(topic, broker=self._address)
         except HeadraceError:
-            return None  # deleted meanwhile, or not yet registered
-        own = {queue.queue_id: one for queue, one in stats.offset_table.items() if queue.broker_name == self._name}
-        return {queue: (one.min_offset, one.max_offset) for queue, one in own.items()}
+            return None  # deleted meanwhile
+        return {queue.queue_id: (one.min_offset, one.max_offset) for queue, one in stats.offset_table.items()}
 
     async def _each(self, read: Callable[[str], Awaitable[T]], keys: list[str]) -> list[T]:
         async def one(key: str) -> T:

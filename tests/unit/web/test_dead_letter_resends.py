@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import pytest
 
-from headrace import Message, MessageExt, MessageQueue, RouteNotFound, SendFailed
+from headrace import BrokerError, Message, MessageExt, MessageQueue, RouteNotFound, SendFailed
 from headrace.client.settings import ClientConfig
 from headrace.protocol.bodies import ClusterInfo
 from headrace.protocol.bodies.route import BrokerData
+from headrace.protocol.response_code import ResponseCode
 from support.consuming import eventually
 from web.cluster.cluster import Cluster
 from web.errors import DatabaseUnusable, Invalid, NotFound
@@ -83,8 +84,11 @@ class Letters(World):
     async def search_offset(self, _queue: MessageQueue, _moment: int) -> int:
         return 0
 
-    async def consumer_connection(self, group: str) -> Any:
-        raise RouteNotFound("no route", group)
+    async def cluster_info(self) -> ClusterInfo:
+        return ClusterInfo({"a": BrokerData("a", "C", {0: "n:1"})})
+
+    async def consumer_connection(self, _group: str, *, broker: str) -> Any:
+        raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, broker)
 
     async def query_by_unique_id(self, _topic: str, message_id: str, **_more: Any) -> MessageExt | None:
         return next((one for one in self.stored if one.message_id == message_id), None)

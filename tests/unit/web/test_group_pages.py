@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headrace import BrokerError, BrokerNotFound, RequestTimeout, RouteNotFound, SubscriptionGroupConfig
+from headrace import BrokerError, BrokerNotFound, RequestTimeout, SubscriptionGroupConfig
 from headrace.client.settings import ClientConfig
 from headrace.model.consumption import ConsumeType, MessageModel
 from headrace.model.message_queue import MessageQueue
@@ -80,11 +80,9 @@ class Answers:
             raise answer
         return answer
 
-    async def consumer_connection(self, group: str) -> ConsumerConnection:
+    async def consumer_connection(self, group: str, *, broker: str) -> ConsumerConnection:
         self.asked.append(group)
-        if group == "never":
-            raise RouteNotFound("no route", group)
-        if group != "billing":
+        if (group, broker) != ("billing", "n:1"):
             raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, "not online")
         return self.connection
 
@@ -100,7 +98,9 @@ class Answers:
     async def topics(self) -> list[str]:
         return ["Orders", *self.retries]
 
-    async def topic_stats(self, topic: str) -> TopicStatsTable:
+    async def topic_stats(self, topic: str, *, broker: str) -> TopicStatsTable:
+        if broker != "n:1":
+            raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
         return self.retries[topic]
 
     async def consume_time_span(self, topic: str, _group: str) -> list[QueueTimeSpan]:

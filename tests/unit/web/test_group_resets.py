@@ -60,7 +60,8 @@ class Answers:
         retries = MessageQueue("%RETRY%billing", "broker-a", 0)
         return ConsumeStats({queue: OffsetWrapper() for queue in (retries, *self.consumed)})
 
-    async def consumer_connection(self, _group: str) -> ConsumerConnection:
+    async def consumer_connection(self, _group: str, *, broker: str) -> ConsumerConnection:
+        assert broker == "n:1"
         return self.connection
 
 

@@ -38,7 +38,8 @@ class Answers:
         broker = BrokerData("broker-a", "C", {0: "10.0.0.1:10911"})
         return ClusterInfo({"broker-a": broker}, {"C": ["broker-a"]})
 
-    async def consumer_connection(self, group: str) -> ConsumerConnection:
+    async def consumer_connection(self, group: str, *, broker: str) -> ConsumerConnection:
+        assert broker == "10.0.0.1:10911"
         if group == "new":
             raise ConnectError("cannot connect to 10.0.0.1:10911")
         return ConsumerConnection([Connection(client_id="worker@1")] if group == "behind" else [])

@@ -131,11 +131,10 @@ class FakeAdmin:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "no")
         return self.op_messages
 
-    async def topic_stats(self, topic: str) -> TopicStatsTable:
+    async def topic_stats(self, topic: str, *, broker: str) -> TopicStatsTable:
+        assert broker == ADDRESS
         self._count(f"topic_stats {topic}")
-        return TopicStatsTable(
-            {queue(topic): TopicOffset(0, 7), MessageQueue(topic, "broker-b", 0): TopicOffset(0, 90)}
-        )
+        return TopicStatsTable({queue(topic): TopicOffset(0, 7)})
 
 
 def sampler_of(admin: FakeAdmin, clock: Callable[[], float] = lambda: 1_000.0) -> Sampler:

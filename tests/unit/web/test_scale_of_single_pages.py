@@ -25,10 +25,10 @@ MEMBERS = 3
 MOST = 65
 """The time lags of the 50 groups that a page shows, and a few requests for each of the two brokers."""
 EACH = {
-    "/messages/<id:str>": MOST_SEARCHED + 2 * GROUPS,  # a broker finds a unique id in one topic only
+    "/messages/<id:str>": MOST_SEARCHED + (1 + len(BROKERS)) * GROUPS,  # a broker finds a unique id in one topic only
 }
 """Pages that ask for each group that consumes the topic, and how often they do."""
-OF_SHOWN_GROUPS = {"/topics/<topic:str>/consumers": 50 + MEMBERS}
+OF_SHOWN_GROUPS = {"/topics/<topic:str>/consumers": 50 * len(BROKERS) + MEMBERS}
 """Pages that ask the shown groups for their members and the members what they read, and how often they do."""
 
 
@@ -41,9 +41,9 @@ class OneThing(CountingAdmin):
     async def consumer_offsets(self, _address: str) -> dict[str, dict[str, dict[int, int]]]:
         return {group: {"T0000": {0: 1}} for group in self._groups}
 
-    async def consumer_connection(self, group: str) -> Any:
+    async def consumer_connection(self, group: str, *, broker: str = "") -> Any:
         if group != PARTS["group"]:
-            return await super().consumer_connection(group)
+            return await super().consumer_connection(group, broker=broker)
         return ConsumerConnection([Connection(f"c{number}@1", f"n:{number}") for number in range(MEMBERS)])
 
     async def running_info(self, _group: str, _client: str, **_what: bool) -> ConsumerRunningInfo:

@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from headrace import RequestTimeout, RouteNotFound, TopicConfig
+from headrace import BrokerError, RequestTimeout, RouteNotFound, TopicConfig
 from headrace.client.settings import ClientConfig
 from headrace.model.message_queue import MessageQueue
-from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, TopicStatsTable
+from headrace.protocol.bodies import ClusterInfo, ConsumerConnection, ConsumerRunningInfo, TopicStatsTable
 from headrace.protocol.bodies.connections import Connection
 from headrace.protocol.bodies.consumer_state import ProcessQueueInfo
-from headrace.protocol.bodies.route import QueueData, TopicRouteData
+from headrace.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from headrace.protocol.bodies.stats import QueueTimeSpan, TopicOffset
+from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
 from web.cluster.topic_reader import TopicReader
 from web.errors import QueryFailed
@@ -41,7 +42,7 @@ class Answers:
     async def topic_configs(self, _address: str) -> dict[str, TopicConfig]:
         return {"Orders": TopicConfig("Orders", 1, 1)}
 
-    async def topic_stats(self, _topic: str) -> TopicStatsTable:
+    async def topic_stats(self, _topic: str, **_where: str) -> TopicStatsTable:
         return TopicStatsTable({QUEUE: TopicOffset(0, 10)})
 
     async def consumer_offsets(self, _address: str) -> dict[str, dict[str, dict[int, int]]]:
@@ -184,13 +185,16 @@ class Consumed(Answers):
     async def topic_groups(self, _topic: str) -> list[str]:
         return ["g0", "new"]
 
-    async def topic_stats(self, _topic: str) -> TopicStatsTable:
+    async def topic_stats(self, _topic: str, **_where: str) -> TopicStatsTable:
         return TopicStatsTable({QUEUE: TopicOffset(0, 10), SECOND: TopicOffset(4, 9)})
 
-    async def consumer_connection(self, group: str) -> ConsumerConnection:
+    async def cluster_info(self) -> ClusterInfo:
+        return ClusterInfo({"a": BrokerData("a", "C", {0: "n:1"})})
+
+    async def consumer_connection(self, group: str, *, broker: str) -> ConsumerConnection:
         self.asked.append(group)
         if group != "g0":
-            raise RouteNotFound("no route", group)
+            raise BrokerError.of(ResponseCode.CONSUMER_NOT_ONLINE, broker)
         return ConsumerConnection([Connection("one", "10.0.0.1:4"), Connection("mute", "10.0.0.2:4")])
 
     async def running_info(self, _group: str, client: str, **_what: bool) -> ConsumerRunningInfo:

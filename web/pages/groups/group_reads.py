@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final
 
-from headrace import Admin, BrokerError, RouteNotFound, SubscriptionGroupConfig
+from headrace import Admin, BrokerError, SubscriptionGroupConfig
+from headrace.errors import TopicNotExist
 from headrace.model import names
 from headrace.model.message_queue import MessageQueue
-from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats
+from headrace.protocol.bodies import ConsumerConnection, ConsumerRunningInfo, ConsumeStats, TopicStatsTable
 from headrace.protocol.bodies.stats import OffsetWrapper
 from headrace.protocol.response_code import ResponseCode
 from web.cluster.cluster import Cluster
@@ -54,7 +55,16 @@ class GroupReads:
 
     async def members(self, group: str) -> ConsumerConnection:
         """The connected members; without connections if there are none."""
-        return await self.cluster.read(("members", group), lambda admin: _members(admin.consumer_connection(group)))
+        for address in (await self._brokers()).values():
+            found = await self._members_at(group, address)
+            if found.connection_set:
+                return found
+        return ConsumerConnection()
+
+    async def _members_at(self, group: str, address: str) -> ConsumerConnection:
+        return await self.cluster.read(
+            ("members", group, address), lambda admin: _members(admin.consumer_connection(group, broker=address))
+        )
 
     async def member_count(self, group: str) -> int:
         """How many members are connected."""
@@ -70,33 +80,41 @@ class GroupReads:
 
         Every broker is asked: the retry topic, by which clients find them, does not exist before a member has connected.
         """
-        info = await self.cluster.read(("cluster info",), lambda admin: admin.cluster_info())
-        addresses = [
-            data.master_address or next(iter(data.broker_addrs.values()))
-            for data in info.broker_addr_table.values()
-            if data.broker_addrs
-        ]
+        brokers = await self._brokers()
         whole = ConsumeStats()
-        for part in await asyncio.gather(*(self._progress_at(group, address) for address in addresses)):
+        for part in await asyncio.gather(*(self._progress_at(group, address) for address in brokers.values())):
             whole.offset_table.update(part.offset_table)
             whole.consume_tps += part.consume_tps
         retry_topic = names.retry_topic(group)
         with_offsets = {queue.broker_name for queue in whole.offset_table if queue.topic == retry_topic}
-        if not with_offsets.issuperset(info.broker_addr_table):
-            for queue, one in (await self._new_retries(retry_topic)).items():
-                whole.offset_table.setdefault(queue, one)
+        without = [address for broker, address in brokers.items() if broker not in with_offsets]
+        if without and retry_topic in await self.cluster.read(("topics",), lambda admin: admin.topics()):
+            for new in await asyncio.gather(*(self._new_retries(retry_topic, address) for address in without)):
+                whole.offset_table.update(new)
         return whole
+
+    async def _brokers(self) -> dict[str, str]:
+        """An address of each broker, the master's if there is one, by the broker's name.
+
+        Requests for each group go there directly: the route of its retry topic would cost another request each time.
+        """
+        info = await self.cluster.read(("cluster info",), lambda admin: admin.cluster_info())
+        return {
+            name: data.master_address or next(iter(data.broker_addrs.values()))
+            for name, data in info.broker_addr_table.items()
+            if data.broker_addrs
+        }
 
     async def _progress_at(self, group: str, address: str) -> ConsumeStats:
         return await self.cluster.read(
             ("progress", group, address), lambda admin: admin.consume_stats(group, broker=address)
         )
 
-    async def _new_retries(self, topic: str) -> dict[MessageQueue, OffsetWrapper]:
+    async def _new_retries(self, topic: str, address: str) -> dict[MessageQueue, OffsetWrapper]:
         """The queues of a retry topic that have messages, as if none was consumed: brokers do not report queues without an offset."""
-        if topic not in await self.cluster.read(("topics",), lambda admin: admin.topics()):
-            return {}
-        stats = await self.cluster.read(("topic stats", topic), lambda admin: admin.topic_stats(topic))
+        stats = await self.cluster.read(
+            ("topic stats", topic, address), lambda admin: _stats(admin.topic_stats(topic, broker=address))
+        )
         return {
             queue: OffsetWrapper(one.max_offset, one.min_offset)
             for queue, one in stats.offset_table.items()
@@ -138,9 +156,14 @@ class GroupReads:
 async def _members(asked: Awaitable[ConsumerConnection]) -> ConsumerConnection:
     try:
         return await asked
-    except RouteNotFound:
-        return ConsumerConnection()  # no member has ever connected: brokers create the retry topic for the first one
     except BrokerError as error:
         if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
             raise
         return ConsumerConnection()
+
+
+async def _stats(asked: Awaitable[TopicStatsTable]) -> TopicStatsTable:
+    try:
+        return await asked
+    except TopicNotExist:
+        return TopicStatsTable()
