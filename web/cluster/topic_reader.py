@@ -121,7 +121,10 @@ class TopicReader:
         return GroupOffsets(found, frozenset(brokers), problems)
 
     async def statistics(self, topic: str, brokers: Collection[str] = ()) -> TopicStatsTable:
-        """The offsets of each queue. One request for each broker that has the topic; `brokers`: all their names, if known, or else a route is requested."""
+        """The offsets of each queue. One request for each broker that has the topic.
+
+        `brokers`: the names of all that have it. Without them they are found by the topic's route, another request.
+        """
         masters = await self.masters() if brokers else {}
         addresses = [masters[broker] for broker in brokers if broker in masters]
 

@@ -1,8 +1,8 @@
 """Live tail: the messages of a topic as they are stored, by server-sent events.
 
 A stream costs brokers one request at a time: every second the ends of the topic's queues, then one pull after the other for what the rate
-permits. Messages beyond the rate are skipped and counted. A stream ends after `_STREAM_S`, and the browser opens it again where it ended
-(`Last-Event-ID`), so that a user whose session was closed sees nothing more.
+permits. Streams of one topic share them (`tail_messages`). Messages beyond the rate are skipped and counted. A stream ends after `_STREAM_S`,
+and the browser opens it again where it ended (`Last-Event-ID`), so that a user whose session was closed sees nothing more.
 
     event: message   data: a TailRow
     event: skipped   data: how many messages were left out
@@ -16,23 +16,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
+from weakref import WeakValueDictionary
 
-import msgspec
 from sanic import HTTPResponse, Request
 
 from headrace import MessageQueue, RouteNotFound
 from headrace.errors import HeadraceError
 from web.cluster.cluster import Cluster
 from web.errors import Invalid, NotFound, TooOften
-from web.pages.messages.message_row import row_of
-from web.pages.messages.message_search import message_path
+from web.pages.tail_messages import TailMessage, TailMessages
 from web.paths import path_of
 from web.routes import Access, Query, Raw, Route, View, Visit
 
 RATES: Final = (1, 5, 10, 20, 50)
 """Messages per second that a viewer may choose."""
 MOST_PER_USER: Final = 3  # limit: a browser opens at most six connections to the console
-MOST: Final = 20  # limit: streams in all; each reads at most 50 messages a second
+MOST: Final = 20  # limit: streams in all; each shows at most 50 messages a second
 _STREAM_S: Final = 60.0
 _ROUND_S: Final = 1.0
 _QUIET_S: Final = 10.0
@@ -40,22 +39,6 @@ _REST_S: Final = 5.0
 """The pause after a problem."""
 _MOST_PULLED: Final = 32
 _RETRY_MS: Final = 500
-
-
-class TailRow(msgspec.Struct, frozen=True):
-    """A message of the tail."""
-
-    id: str
-    path: str
-    """Its page."""
-    stored_at: int
-    queue: int
-    offset: int
-    tag: str
-    keys: list[str]
-    size: int
-    body: str
-    """The beginning."""
 
 
 class TailPages:
@@ -66,6 +49,8 @@ class TailPages:
         self._stream_s = stream_s
         self._round_s = round_s
         self._open: Counter[str] = Counter()
+        # Those of the topics that are watched: each is dropped with its last stream.
+        self._shared: WeakValueDictionary[str, TailMessages] = WeakValueDictionary()
 
     def routes(self) -> list[Route]:
         """What it serves."""
@@ -97,14 +82,15 @@ class TailPages:
         topic, rate = visit.path["topic"], _rate(visit)
         with self._place(visit.user):
             queues = await self._queues(topic)
-            ends = await self._ends(topic)
+            shared = self._shared.setdefault(topic, TailMessages(self._cluster, topic, self._round_s))
+            ends = await shared.ends()
             at = _resumed(request.headers.get("last-event-id") or "", queues) or [ends.get(one, 0) for one in queues]
             response = await request.respond(
                 content_type="text/event-stream",
                 headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
             )
             await response.send(f"retry: {_RETRY_MS}\n\n")
-            tail = _Tail(self._cluster, topic, queues, at, rate)
+            tail = _Tail(shared, queues, at, rate)
             until_s = time.monotonic() + self._stream_s
             sent_s = time.monotonic()
             while (now_s := time.monotonic()) < until_s:
@@ -151,60 +137,36 @@ class TailPages:
                 "the topic {topic} does not exist", "Check its name in the list of topics.", topic=topic
             ) from error
 
-    async def _ends(self, topic: str) -> dict[MessageQueue, int]:
-        return await _read_ends(self._cluster, topic)
-
 
 class _Tail:
     """Where a stream is in each queue."""
 
-    def __init__(self, cluster: Cluster, topic: str, queues: Sequence[MessageQueue], at: list[int], rate: int) -> None:
-        self._cluster = cluster
-        self._topic = topic
+    def __init__(self, shared: TailMessages, queues: Sequence[MessageQueue], at: list[int], rate: int) -> None:
+        self._shared = shared
         self._queues = queues
         self._at = at
         self._rate = rate
 
     async def next_events(self) -> list[str]:
         """The events of one round: at most `rate` messages, the newest of each queue, and how many were skipped. Raises HeadraceError."""
-        ends = await _read_ends(self._cluster, self._topic)
+        ends = await self._shared.ends()
         grown = [place for place, one in enumerate(self._queues) if ends.get(one, 0) > self._at[place]]
-        rows: list[TailRow] = []
+        messages: list[TailMessage] = []
         skipped = 0
         for number, place in enumerate(grown):
             queue = self._queues[place]
-            share = min(_MOST_PULLED, (self._rate - len(rows)) // (len(grown) - number))
+            share = min(_MOST_PULLED, (self._rate - len(messages)) // (len(grown) - number))
             begin = max(self._at[place], ends[queue] - share)
             skipped += begin - self._at[place]
             self._at[place] = begin
             if share:
-                rows += await self._pull(place, share)
-        events = [_event("skipped", str(skipped), self._place_text())] if skipped else []
-        rows.sort(key=lambda row: row.stored_at)
-        events += [_event("message", msgspec.json.encode(row).decode(), self._place_text()) for row in rows]
-        return events
-
-    async def _pull(self, place: int, count: int) -> list[TailRow]:
-        queue = self._queues[place]
-        result = await self._cluster.ask(lambda admin: admin.read_messages(queue, self._at[place], count))
-        self._at[place] = max(result.next_offset, self._at[place])
-        rows = []
-        for message in result.messages:
-            row = row_of(message)
-            path = message_path(row.offset_id, row.topic)
-            rows.append(
-                TailRow(row.id, path, row.stored_at, row.queue, row.queue_offset, row.tag, row.keys, row.size, row.body)
-            )
-        return rows
-
-    def _place_text(self) -> str:
-        return ".".join(map(str, self._at))
-
-
-async def _read_ends(cluster: Cluster, topic: str) -> dict[MessageQueue, int]:
-    """The ends of the queues: streams of one topic share the answer of a second."""
-    stats = await cluster.read(("topic ends", topic), lambda admin: admin.topic_stats(topic), fresh_s=0.9)
-    return {queue: one.max_offset for queue, one in stats.offset_table.items()}
+                pulled = await self._shared.between(queue, begin, ends[queue])
+                self._at[place] = max(pulled.next_offset, begin)
+                messages += pulled.messages
+        place_text = ".".join(map(str, self._at))
+        events = [_event("skipped", str(skipped), place_text)] if skipped else []
+        messages.sort(key=lambda one: one.stored_at)
+        return events + [_event("message", one.text, place_text) for one in messages]
 
 
 def _event(kind: str, data: str, place: str = "") -> str:
