@@ -135,7 +135,7 @@ def from_value(kind: type[T], value: Any) -> T:
     if not isinstance(value, dict):
         raise RemoteProtocolError(f"{kind.__name__}: expected an object, not {_shown(value)}")
     found: dict[str, Any] = {}
-    for attribute, key, read, *_ in _members_of(kind):
+    for attribute, key, read, _, _ in _members_of(kind):
         given = value.get(key)
         if given is None:
             continue

@@ -162,6 +162,8 @@ class TopicAdmin(AdminCalls):
         await self._ask(address, header)
 
     def _in_namespace(self, topics: list[str]) -> list[str]:
+        if not self._config.namespace:
+            return sorted(topics)
         return sorted(topic for name in topics if (topic := self._unwrap(name)) != name or self._wrap(name) == name)
 
 

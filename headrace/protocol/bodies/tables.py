@@ -41,7 +41,7 @@ class ConsumerOffsetSerializeWrapper(JsonBody):
         """As for other bodies, in a third of the time if the text is as brokers write it: there may be a hundred thousand offsets."""
         if isinstance(data, bytes) and not untrusted:
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
-                return cls(_OFFSETS.decode(_QUEUE_ID.sub(_quoted, data)).offset_table)
+                return cls(_OFFSETS.decode(_QUEUES.sub(_with_quotes, data)).offset_table)
         return from_value(cls, fastjson.loads(data, untrusted=untrusted))
 
 
@@ -50,12 +50,12 @@ class _Offsets(msgspec.Struct, rename="camel"):
 
 
 _OFFSETS: Final = msgspec.json.Decoder(_Offsets)
-_QUEUE_ID: Final = re.compile(rb"([{,])(\d+):")
+_QUEUES: Final = re.compile(rb"\{([0-9][0-9:,-]*)\}")
 
 
-def _quoted(match: "re.Match[bytes]") -> bytes:
-    """Quotes a queue id. Inside the name of a topic this ends the string, and what follows is no JSON: decoding fails."""
-    return b'%b"%b":' % match.groups()
+def _with_quotes(match: "re.Match[bytes]") -> bytes:
+    """Quotes the ids of a topic's queues. Inside the name of a topic this ends the string, and what follows is no JSON: decoding fails."""
+    return b'{"%b}' % match[1].replace(b",", b',"').replace(b":", b'":')
 
 
 @dataclass(slots=True)

@@ -126,6 +126,7 @@ class GroupList:
         """A row with its members and its lag. Raises HeadraceError."""
         connection = await self._reads.members(row.group)
         stats = await self._reads.progress(row.group)
+        topics = {queue.topic for queue in stats.offset_table}
         lag = sum(max(0, one.broker_offset - one.consumer_offset) for one in stats.offset_table.values())
         is_online = bool(connection.connection_set)
         mode = connection.message_model
@@ -137,7 +138,7 @@ class GroupList:
             lag=lag,
             delay=(row.delay or None) if lag else 0,  # 0: the messages came after the sample
             rate=stats.consume_tps,
-            topics=sorted({queue.topic for queue in stats.offset_table if not names.is_retry_topic(queue.topic)}),
+            topics=sorted(topic for topic in topics if not names.is_retry_topic(topic)),
         )
 
 
