@@ -3,6 +3,7 @@
 An answer may have a hundred thousand queues. Only text as brokers write it is read: names without escapes, values of whole numbers, all keys in order.
 """
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
@@ -24,7 +25,7 @@ class QueueTableText(Generic[T]):
         self._make = make
         numbers = ",".join(f'"{key}":({NUMBER})' for key in keys)
         entry = rf'\{{"brokerName":"({NAME})","queueId":({NUMBER}),"topic":"({NAME})"\}}:\{{{numbers}\}}'
-        self._entry = re.compile(entry)
+        self._entry = entry
         bare = re.sub(r"\((?!\?)", "(?:", entry)
         self.pattern = rf"\{{(?:{bare}(?:,{bare})*+)?\}}"
         """What `read` reads, as a regular expression without groups."""
@@ -33,8 +34,14 @@ class QueueTableText(Generic[T]):
         """The table in a text that matches `pattern`."""
         return {
             MessageQueue(topic, broker, int(queue_id)): self._make(*map(int, numbers))
-            for broker, queue_id, topic, *numbers in self._entry.findall(text)
+            for broker, queue_id, topic, *numbers in compiled(self._entry).findall(text)
         }
+
+
+@functools.cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, compiled when it is first needed: that takes milliseconds, which every start would wait for."""
+    return re.compile(pattern)
 
 
 def plain_text(data: bytes | str) -> str:

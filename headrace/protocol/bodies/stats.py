@@ -1,6 +1,5 @@
 """Statistics of topics, groups and the broker."""
 
-import re
 import time
 from dataclasses import dataclass, field
 from typing import Final, Self
@@ -8,7 +7,7 @@ from typing import Final, Self
 from headrace.model.message_queue import MessageQueue
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol import fastjson
-from headrace.protocol.bodies.queue_table_text import NAME, NUMBER, QueueTableText, plain_text
+from headrace.protocol.bodies.queue_table_text import NAME, NUMBER, QueueTableText, compiled, plain_text
 from headrace.protocol.json_bean import JsonBody, from_value
 
 
@@ -30,7 +29,7 @@ class TopicStatsTable(JsonBody):
     @classmethod
     def decode(cls, data: bytes | str, *, untrusted: bool = False) -> Self:
         """As for other bodies, in less time if the text is as brokers write it."""
-        plain = None if untrusted else _TOPIC_STATS.fullmatch(plain_text(data))
+        plain = None if untrusted else compiled(_TOPIC_STATS).fullmatch(plain_text(data))
         if plain is not None:
             return cls(_TOPIC_OFFSETS.read(plain[1]))
         return from_value(cls, fastjson.loads(data, untrusted=untrusted))
@@ -41,7 +40,7 @@ def _topic_offset(last_update_timestamp: int, max_offset: int, min_offset: int) 
 
 
 _TOPIC_OFFSETS: Final = QueueTableText(_topic_offset, "lastUpdateTimestamp", "maxOffset", "minOffset")
-_TOPIC_STATS: Final = re.compile(rf'\{{"offsetTable":({_TOPIC_OFFSETS.pattern})\}}')
+_TOPIC_STATS: Final = rf'\{{"offsetTable":({_TOPIC_OFFSETS.pattern})\}}'
 
 
 @dataclass(slots=True)
@@ -63,7 +62,7 @@ class ConsumeStats(JsonBody):
     @classmethod
     def decode(cls, data: bytes | str, *, untrusted: bool = False) -> Self:
         """As for other bodies, in less time if the text is as brokers write it."""
-        plain = None if untrusted else _STATS.fullmatch(plain_text(data))
+        plain = None if untrusted else compiled(_STATS).fullmatch(plain_text(data))
         if plain is not None:
             return cls(_OFFSETS.read(plain[2]), float(plain[1]))
         return from_value(cls, fastjson.loads(data, untrusted=untrusted))
@@ -76,7 +75,7 @@ class ConsumeStats(JsonBody):
 
 _OFFSETS: Final = QueueTableText(OffsetWrapper, "brokerOffset", "consumerOffset", "lastTimestamp")
 _TPS: Final = r"[0-9]{1,9}+\.[0-9]{1,17}+"
-_STATS: Final = re.compile(rf'\{{"consumeTps":({_TPS}),"offsetTable":({_OFFSETS.pattern})\}}')
+_STATS: Final = rf'\{{"consumeTps":({_TPS}),"offsetTable":({_OFFSETS.pattern})\}}'
 
 
 @dataclass(slots=True)
@@ -96,22 +95,22 @@ class ConsumeStatsList(JsonBody):
     @classmethod
     def _of_plain(cls, text: str) -> Self | None:
         """The list in a text as brokers write it. Group by group: other threads wait while an expression is matched."""
-        head = _LIST_HEAD.match(text)
+        head = compiled(_LIST_HEAD).match(text)
         if head is None:
             return None
         groups, at = [], head.end()
-        while (group := _GROUP.match(text, at)) is not None:
-            stats = [ConsumeStats(_OFFSETS.read(one[2]), float(one[1])) for one in _STATS.finditer(group[2])]
+        while (group := compiled(_GROUP).match(text, at)) is not None:
+            stats = [ConsumeStats(_OFFSETS.read(one[2]), float(one[1])) for one in compiled(_STATS).finditer(group[2])]
             groups.append({group[1]: stats})
             at = group.end()
-        tail = _LIST_TAIL.fullmatch(text, at)
+        tail = compiled(_LIST_TAIL).fullmatch(text, at)
         return None if tail is None else cls(groups, head[1], int(tail[1]))
 
 
 _ANY_STATS: Final = rf'\{{"consumeTps":{_TPS},"offsetTable":{_OFFSETS.pattern}\}}'
-_GROUP: Final = re.compile(rf'\{{"({NAME})":\[((?:{_ANY_STATS}(?:,{_ANY_STATS})*+)?)\]\}}(?:,(?=\{{)|(?=\]))')
-_LIST_HEAD: Final = re.compile(rf'\{{"brokerAddr":"({NAME})","consumeStatsList":\[')
-_LIST_TAIL: Final = re.compile(rf'\],"totalDiff":({NUMBER})\}}')
+_GROUP: Final = rf'\{{"({NAME})":\[((?:{_ANY_STATS}(?:,{_ANY_STATS})*+)?)\]\}}(?:,(?=\{{)|(?=\]))'
+_LIST_HEAD: Final = rf'\{{"brokerAddr":"({NAME})","consumeStatsList":\['
+_LIST_TAIL: Final = rf'\],"totalDiff":({NUMBER})\}}'
 
 ALL_KEYS: Final = "*"
 """Key of VIEW_BROKER_STATS_DATA for the totals of all keys. Only Headrace brokers support it; for others it is an unknown key."""
