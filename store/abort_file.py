@@ -2,11 +2,11 @@
 
 For RocketMQ only its presence counts; its own is empty (4.9) or has a process id (5.x). Ours has
 
-    boot id of the kernel, a space, inode number of the file itself, a newline
+    boot id of the kernel, a space, number of the device and inode number of the file itself as `device:inode`, a newline
     "dispatched", a newline: once dispatch had nothing left to do after this start
 
-If boot id and inode are still true, processes were killed but the machine was not: all that they wrote is in the page cache, in the order in which they
-wrote it. After a power cut the boot id differs, and in a copy of the store the inode number: there any page may be older than any other. After a failed
+If boot id and numbers are still true, processes were killed but the machine was not: all that they wrote is in the page cache, in the order in which they
+wrote it. After a power cut the boot id differs, and in a copy of the store one of the numbers: there any page may be older than any other. After a failed
 sync the kernel may read an older page again, so whoever sees one empties the file.
 
 The second line is not there at once because dispatch may have to fill gaps between entries that recovery has kept. From then on it works in the
@@ -81,4 +81,5 @@ def _expected(fd: int) -> bytes:
         boot_id = _BOOT_ID.read_bytes().strip()
     except OSError:
         return b""
-    return b"%s %d\n" % (boot_id, os.fstat(fd).st_ino)
+    status = os.fstat(fd)
+    return b"%s %d:%d\n" % (boot_id, status.st_dev, status.st_ino)
