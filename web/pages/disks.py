@@ -22,7 +22,7 @@ from web.tables.table import Column, Kind, Table
 _FRESH_S: Final = 60.0
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 YES, NO, UNKNOWN, FULL = "yes", "no", "unknown", "full"
-_EARLY_NOTE: Final = "The forecast needs {minutes} more min of history."
+_EARLY_NOTE: Final = "The forecast needs another {minutes} min of history."
 _UNKNOWN_NOTE: Final = "The broker does not report what the forecast needs."
 _STEEP_NOTE: Final = "Disk usage has risen steeply; the forecast extrapolates the last few minutes."
 _FULL_NOTE: Final = "The disk is full: the broker refuses all messages now."

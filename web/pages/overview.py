@@ -88,14 +88,15 @@ class FindingRow(msgspec.Struct, frozen=True):
     since: int
 
 
+_OF_10_S: Final = "Mean of the last 10 seconds."
 _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
     Column("broker", "Broker", link=lambda row: path_of("cluster", "brokers", row.address)),
-    Column("id", "ID", Kind.NUMBER, help="0: master. Others: slaves."),
+    Column("id", "Broker id", Kind.NUMBER, help="0: master. Others: slaves."),
     Column("address", "Address"),
     Column("cluster", "Cluster"),
     Column("version", "RocketMQ version", is_enriched=True),
-    Column("put_per_second", "Received per second", Kind.RATE, is_enriched=True),
-    Column("get_per_second", "Delivered per second", Kind.RATE, is_enriched=True),
+    Column("put_per_second", "Received per second", Kind.RATE, is_enriched=True, help=_OF_10_S),
+    Column("get_per_second", "Delivered per second", Kind.RATE, is_enriched=True, help=_OF_10_S),
     Column(
         "messages_today",
         "Received today",

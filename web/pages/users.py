@@ -133,7 +133,7 @@ _EVENT_WORDS: Final = {
 """English, keys of the translations."""
 _EVENT_COLUMNS: Final[tuple[Column[AccountEvent], ...]] = (
     Column("at", "Time", Kind.TIME),
-    Column("event", "Event", is_word=True),
+    Column("event", "Action", is_word=True),
     Column("outcome", "Outcome", is_word=True),
     Column("user", "User"),
     Column("address", "Address"),

@@ -135,7 +135,7 @@ def test_steep_rise_is_noted() -> None:
 
 def test_forecast_that_is_impossible_is_unknown_with_its_reason() -> None:
     early = disk_row(BROKER, TooEarly(130.0), FRIDAY)
-    assert (early.lasts_weekend, early.note) == ("unknown", "The forecast needs 3 more min of history.")
+    assert (early.lasts_weekend, early.note) == ("unknown", "The forecast needs another 3 min of history.")
     assert weekend_answer([early])["needs_minutes"] == 3
     row = disk_row(BROKER, None, FRIDAY)
     assert (row.lasts_weekend, row.refuses_at, row.note) == (

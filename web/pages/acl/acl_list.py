@@ -88,7 +88,7 @@ _BROKER_COLUMNS: Final[tuple[Column[AclBrokerRow], ...]] = (
         Kind.LIST,
         help="Requests from these addresses are not checked.",
     ),
-    Column("files", "Files", Kind.LIST),
+    Column("files", "Files (version)", Kind.LIST),
     Column("problem", "Problem", is_shown_if_any=True),
 )
 

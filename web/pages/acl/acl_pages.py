@@ -42,7 +42,7 @@ class AclPages:
             Query(
                 account,
                 self._account.show,
-                "Preview new rules of an account.",
+                "Show an account's rules, or preview new ones.",
                 Access.ADMIN,
                 section=_MENU,
                 arguments=RULE_ARGUMENTS,

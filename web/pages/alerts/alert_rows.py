@@ -152,7 +152,7 @@ RULE_COLUMNS: Final[tuple[Column[RuleRow], ...]] = (
     Column("enabled", "Enabled", Kind.YES_NO),
     Column("what", "Metric", is_word=True),
     Column("threshold", "Threshold", Kind.RATE, says=lambda row: measure(row.kind, row.threshold)),
-    Column("for_ms", "For at least", Kind.DURATION, says=lambda row: None if row.for_ms else ("at once", {})),
+    Column("for_ms", "Fires after", Kind.DURATION, says=lambda row: None if row.for_ms else ("at once", {})),
     Column("subjects", "Subjects", help="A pattern of names: * for all, order-* for those that begin with order-."),
     Column("channels", "Channels", Kind.LIST, links=lambda row: [(one, channel_path(one)) for one in row.channels]),
 )

@@ -53,7 +53,7 @@ CHANGEABLE: Final = {
 _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
     Column("broker", "Broker", link=lambda row: path_of("cluster", "brokers", row.address)),
     Column("role", "Role", Kind.WORD),
-    Column("id", "ID", Kind.NUMBER, help="0: master. Others: slaves.", is_shown_if_any=True),
+    Column("id", "Broker id", Kind.NUMBER, help="0: master. Others: slaves.", is_shown_if_any=True),
     Column("address", "Address", link=lambda row: path_of("cluster", "brokers", row.address)),
     Column("cluster", "Cluster"),
     Column(
@@ -65,8 +65,8 @@ _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
         help="Whether producers can send to the broker.",
     ),
     Column("version", "RocketMQ version", is_enriched=True),
-    Column("in_per_second", "Received per second", Kind.RATE, is_enriched=True),
-    Column("out_per_second", "Delivered per second", Kind.RATE, is_enriched=True),
+    Column("in_per_second", "Received per second", Kind.RATE, is_enriched=True, help="Mean of the last 10 seconds."),
+    Column("out_per_second", "Delivered per second", Kind.RATE, is_enriched=True, help="Mean of the last 10 seconds."),
     Column(
         "in_today", "Received today", Kind.NUMBER, is_enriched=True, help="Since midnight in the broker's time zone."
     ),

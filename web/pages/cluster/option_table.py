@@ -78,7 +78,7 @@ def option_table(values: Mapping[str, str], own: OwnServer | None, page: str) ->
 def checked_change(form: OptionForm) -> dict[str, str]:
     """What is sent to the server. Raises Invalid."""
     if not _KEY.fullmatch(form.key):
-        raise Invalid("unknown option {key}", "Choose a key from the table.", key=repr(form.key))
+        raise Invalid("unknown option {key}", "Choose an option from the table.", key=repr(form.key))
     if not form.value.isprintable():
         raise Invalid("the value has a line break or another control character", "Write it on one line.")
     return {form.key: form.value.replace("\\", "\\\\")}

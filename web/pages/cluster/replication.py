@@ -78,7 +78,7 @@ _MASTER_COLUMNS: Final[tuple[Column[MasterRow], ...]] = (
 )
 _SLAVE_COLUMNS: Final[tuple[Column[SlaveRow], ...]] = (
     Column("broker", "Broker"),
-    Column("id", "ID", Kind.NUMBER),
+    Column("id", "Broker id", Kind.NUMBER),
     Column("state", "State", Kind.WORD),
     Column("address", "Address", link=lambda row: path_of("cluster", "brokers", row.address)),
     Column("master_address", "Copies from", help="haMasterAddress; without it, Apache's slaves ask the name servers."),

@@ -103,7 +103,7 @@ _COLUMNS: Final[tuple[Column[ChangeRow], ...]] = (
     Column("queue", "Queue", Kind.NUMBER),
     Column("skipped", "Would be skipped", Kind.NUMBER, help="Messages that the group would not receive."),
     Column("again", "Would be consumed again", Kind.NUMBER, help="Messages that the group would receive again."),
-    Column("stored_offset", "Current offset", Kind.NUMBER),
+    Column("stored_offset", "Consumer offset", Kind.NUMBER),
     Column("target_offset", "New offset", Kind.NUMBER),
     Column("min_offset", "First offset", Kind.NUMBER),
     Column("max_offset", "Broker offset", Kind.NUMBER),

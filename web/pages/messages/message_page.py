@@ -104,7 +104,7 @@ class MessagePage:
                 "Keys": " ".join(message.keys),
                 "Queue": str(message.queue_id),
                 "Offset": str(message.queue_offset),
-                "Stored at": format_host(message.store_host),
+                "Broker address": format_host(message.store_host),
                 "Physical offset": str(message.physical_offset),
                 "Sent by": format_host(message.born_host),
                 "Failed deliveries": str(message.reconsume_times or ""),

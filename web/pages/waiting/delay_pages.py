@@ -36,7 +36,9 @@ _LEVEL_COLUMNS: Final[tuple[Column[LevelRow], ...]] = (
     Column("waiting", "Waiting messages", Kind.NUMBER),
     Column("next_due", "Next due at", Kind.TIME, is_enriched=True, says=_of_nothing),
     Column("last_due", "Last due at", Kind.TIME, is_enriched=True, says=_of_nothing),
-    Column("delivered", "Delivered", Kind.NUMBER, help="All messages of this level that the broker has delivered."),
+    Column(
+        "delivered", "Delivered in total", Kind.NUMBER, help="All messages of this level that the broker has delivered."
+    ),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )
 _TIMER_COLUMNS: Final[tuple[Column[TimerRow], ...]] = (
