@@ -131,8 +131,8 @@ class FakeAdmin:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "no")
         return self.op_messages
 
-    async def topic_stats(self, topic: str, *, broker: str) -> TopicStatsTable:
-        assert broker == ADDRESS
+    async def topic_stats(self, topic: str, *, broker: str | None = None) -> TopicStatsTable:
+        assert broker == (None if topic == TRANSACTION_HALF_TOPIC else ADDRESS)
         self._count(f"topic_stats {topic}")
         return TopicStatsTable({queue(topic): TopicOffset(0, 7)})
 
