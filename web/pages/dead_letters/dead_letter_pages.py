@@ -16,7 +16,7 @@ from web.pages.dead_letters.handled_book import Mark
 from web.pages.dead_letters.handled_letters import FindMark, HandledLetters
 from web.pages.dead_letters.handling_changes import HandlingChanges
 from web.pages.dead_letters.letter_export import LetterExport
-from web.pages.dead_letters.letter_queues import LetterQueues, LetterRange, parse_ranges
+from web.pages.dead_letters.letter_queues import LetterQueues, LetterRange, find_letter, parse_ranges
 from web.pages.dead_letters.resend_book import Letter, ResendBook
 from web.pages.dead_letters.resends import FAILURES_OF_ONE, Resends, Target
 from web.pages.groups.group_reads import GroupReads
@@ -399,14 +399,7 @@ class DeadLetterPages:
     async def _resend_one(self, visit: Visit, offset_id: str, form: ResendForm) -> tuple[str, str | None]:
         """The id of a dead letter, and that of its copy, None if it was sent before. Raises HeadraceError, ConsoleError."""
         group = visit.path["group"]
-        message = await self._messages.by_id(offset_id)
-        if message.topic != dlq_topic(group):
-            raise Invalid(
-                "the message {offset_id} is in the topic {topic}, not in {expected}",
-                offset_id=offset_id,
-                topic=message.topic,
-                expected=dlq_topic(group),
-            )
+        message = await find_letter(self._messages, group, offset_id)
         return message.message_id, await self._resends.send(group, message, form.to, visit.user, again=form.again)
 
     async def _rows(self, group: str, messages: Sequence[MessageRow], find: FindMark) -> list[LetterRow]:

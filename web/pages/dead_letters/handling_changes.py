@@ -4,10 +4,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from headrace.model.names import dlq_topic
 from web.errors import Invalid
 from web.pages.dead_letters.handled_letters import HandledLetters
-from web.pages.dead_letters.letter_queues import LetterQueues, LetterRange, parse_ranges
+from web.pages.dead_letters.letter_queues import LetterQueues, LetterRange, find_letter, parse_ranges
 from web.pages.messages.message_reads import MessageReads
 from web.pages.messages.time_scan import PAGE
 from web.paths import path_of
@@ -138,14 +137,7 @@ class HandlingChanges:
         group = visit.path["group"]
 
         async def place(offset_id: str) -> LetterRange:
-            message = await self._messages.by_id(offset_id)
-            if message.topic != dlq_topic(group):
-                raise Invalid(
-                    "the message {offset_id} is in the topic {topic}, not in {expected}",
-                    offset_id=offset_id,
-                    topic=message.topic,
-                    expected=dlq_topic(group),
-                )
+            message = await find_letter(self._messages, group, offset_id)
             found = await self._handled.range_of(message)
             if found is None:
                 raise Invalid("the broker of the message {offset_id} is not in this cluster", offset_id=offset_id)

@@ -7,6 +7,7 @@ from headrace import MessageExt, MessageQueue
 from headrace.model.names import dlq_topic
 from web.cluster.cluster import Cluster
 from web.errors import Invalid
+from web.pages.messages.message_reads import MessageReads
 
 _AT_ONCE: Final = 32
 
@@ -87,3 +88,16 @@ def parse_ranges(group: str, texts: Sequence[str]) -> list[LetterRange]:
         queue, begin, end = map(int, numbers)
         ranges.append(LetterRange(MessageQueue(dlq_topic(group), broker, queue), begin, end))
     return ranges
+
+
+async def find_letter(messages: MessageReads, group: str, offset_id: str) -> MessageExt:
+    """The dead letter of a group with an offset message id. Raises HeadraceError; Invalid for a message of another topic."""
+    message = await messages.by_id(offset_id)
+    if message.topic != dlq_topic(group):
+        raise Invalid(
+            "the message {offset_id} is in the topic {topic}, not in {expected}",
+            offset_id=offset_id,
+            topic=message.topic,
+            expected=dlq_topic(group),
+        )
+    return message
