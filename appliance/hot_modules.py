@@ -11,9 +11,9 @@ from typing import Final
 import appliance
 
 _SITE_PACKAGES: Final = Path(appliance.__file__).parents[1]
-_PACKAGES: Final = ("broker", "spark_exporter", "store")
+_PACKAGES: Final = ("broker", "ipc", "spark_exporter", "store")
 """The appliance's packages that have hot modules."""
-_OF_THE_SDK: Final = ("headrace.remoting.client_usage", "headrace.remoting.turns")
+_OF_THE_SDK: Final = tuple(f"headrace.remoting.{name}" for name in ("channel", "client_usage", "connection", "turns"))
 """The appliance compiles these, and the SDK's wheel has no `.pxd`."""
 
 

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ipc.cells import store_bytes, store_cell
-from ipc.current_client import CLIENT_BYTES, CurrentClient, read_client
+from ipc.current_client import CLIENT_CELLS, CurrentClient, read_client
 from ipc.posix import Segment
 from ipc.segment_header import HEADER_WORDS, magic_of, store_header
 from ipc.seqlock import Seqlock
@@ -122,7 +122,7 @@ class HealthRow:
 
     def current_client(self) -> CurrentClient:
         """The mark for the client whose request it handles."""
-        return CurrentClient(self._view, (self._word + CLIENT) * 8)
+        return CurrentClient(self._words[self._word + CLIENT :][:CLIENT_CELLS])
 
     def _store_call(self, text: bytes, until_ms: int) -> None:
         words, word = self._words, self._word
@@ -193,8 +193,7 @@ class HealthPage:
 
     def read_client(self, role: str) -> str:
         """The client whose request a role was handling when it died, empty if none. For a role without a process: no seqlock."""
-        start = (self._rows[role] + CLIENT) * 8
-        return read_client(self._segment.view[start : start + CLIENT_BYTES])
+        return read_client(self._words[self._rows[role] + CLIENT :][:CLIENT_CELLS])
 
     def _find_rows(self) -> Iterable[tuple[str, int]]:
         for row in range(self._words[ROW_COUNT]):

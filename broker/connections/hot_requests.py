@@ -1,8 +1,11 @@
+# cython: wraparound=False
+
 """HotRequests: the hot path of a client's connection. The frames of one read become one batch in the log and one write.
 
 Sends of the common form go through `SendPath` in bulk, pulls through `PullPath`; every other frame is handled as a command. The batches of all
 reads in one turn of the event loop are published and answered together (`HotRound`). Without a compiler all frames are
 handled as commands, which is faster than the interpreted hot path; so are all frames of a connection whose admission checks sends and pulls.
+Called for every read, so this is a hot module (types in the `.pxd`).
 """
 
 from time import monotonic_ns
@@ -19,26 +22,11 @@ from headrace.protocol.remoting_command import RemotingCommand
 from headrace.remoting.connection import Connection
 from ipc.current_client import CurrentClient, encode_client
 
+_PARTIAL = PARTIAL
+
 
 class HotRequests:
     """The `HotPath` of one connection. It uses only public members of the connection and its channel."""
-
-    __slots__ = (
-        "_appender",
-        "_began_ns",
-        "_born_flag",
-        "_born_host",
-        "_channel",
-        "_client",
-        "_connection",
-        "_gets_before",
-        "_is_cut",
-        "_mark",
-        "_path",
-        "_pulls",
-        "_puts_before",
-        "_round",
-    )
 
     def __init__(
         self,
@@ -54,7 +42,7 @@ class HotRequests:
         self._channel = connection.channel
         self._path = path
         self._pulls = pulls if COMPILED else None
-        self._appender = appender
+        self._log, self._gets = appender.log, appender.stats.gets
         self._round = hot_round
         self._mark = mark
         self._client = encode_client("")
@@ -89,16 +77,18 @@ class HotRequests:
         if not COMPILED:
             return connection.take_frames(data, position)
         channel, path, pulls, end = self._channel, self._path, self._pulls, len(data)
-        self._appender.log.begin()
-        while not channel.is_closed:
-            if not channel.takes_frames:
+        self._log.begin()
+        while not channel.is_closing:
+            if not channel.takes_frames():
                 return position
             admission = connection.admission
-            if (admission.check is not None and admission.checks_hot_requests) or connection.is_over_limit:
+            if (admission.check is not None and admission.checks_hot_requests) or (
+                channel.usage.requests and connection.is_over_limit
+            ):
                 return connection.take_frames(data, position)
             access = admission.signatures
             position = path.take(data, position, self._born_host, self._born_flag, access)
-            if path.stopped_at == PARTIAL:
+            if path.stopped_at == _PARTIAL:
                 return position
             stop = position + self._frame_size(data, position)
             if stop > end or channel.frame_must_wait():
@@ -125,9 +115,11 @@ class HotRequests:
         path, pulls = self._path, self._pulls
         puts = path.requests_in - self._puts_before
         if puts:
-            self._round.add(HotBatch(self._connection, self._began_ns, puts, path.take_answers(), path.take_held()))
+            self._round.add(
+                HotBatch(self._connection, self._channel, self._began_ns, puts, path.take_answers(), path.take_held())
+            )
             if self._is_cut:
                 self._round.end()
         if pulls is not None and pulls.pulls_answered != self._gets_before:
-            self._appender.stats.gets.add(self._began_ns, pulls.pulls_answered - self._gets_before)
+            self._gets.add(self._began_ns, pulls.pulls_answered - self._gets_before)
         self._mark.end()

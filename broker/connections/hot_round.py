@@ -1,3 +1,5 @@
+# cython: wraparound=False
+
 """HotRound: the sends that the hot path took in one turn of the event loop, from all connections.
 
     read ──┐
@@ -5,27 +7,31 @@
     read ──┘
 
 One publication for each read would ring flush after the first of many reads, so that its sync covers one message instead of all of them.
+Called for every read that appended, so this is a hot module (types in the `.pxd`).
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 from broker.appending.appender import Appender
 from broker.response_codes import code_of_put
 from headrace.protocol.frame import FrameDecoder
+from headrace.remoting.channel import Channel
 from headrace.remoting.connection import Connection
 from store.status import PutMessageStatus
 
 
-@dataclass(slots=True)
 class HotBatch:
     """The sends of one read: `puts` requests since `began_ns`, and their answers. `held` wait for the ack gate, `answers` do not."""
 
-    connection: Connection
-    began_ns: int
-    puts: int
-    answers: bytes
-    held: bytes
+    def __init__(
+        self, connection: Connection, channel: Channel, began_ns: int, puts: int, answers: bytes, held: bytes
+    ) -> None:
+        self.connection = connection
+        self.channel = channel
+        self.began_ns = began_ns
+        self.puts = puts
+        self.answers = answers
+        self.held = held
 
 
 class HotRound:
@@ -33,6 +39,7 @@ class HotRound:
 
     def __init__(self, appender: Appender) -> None:
         self._appender = appender
+        self._puts = appender.stats.puts
         self._batches: list[HotBatch] = []
 
     def add(self, batch: HotBatch) -> None:
@@ -55,23 +62,22 @@ class HotRound:
         held = []
         for batch in batches:
             if batch.answers:
-                batch.connection.channel.write(batch.answers)
+                batch.channel.write(batch.answers)
             if batch.held:
                 held.append(batch)
             else:
-                appender.stats.puts.add(batch.began_ns, batch.puts)
+                self._puts.add(batch.began_ns, batch.puts)
         if held:
             appender.gate.wait(appender.log.wrote_offset, partial(self._answer_held, held))
 
     def _answer_held(self, batches: list[HotBatch], status: PutMessageStatus) -> None:
-        puts = self._appender.stats.puts
         for batch in batches:
-            puts.add(batch.began_ns, batch.puts)
-            connection, answers = batch.connection, batch.held
-            connection.count_requests(-batch.puts)
+            self._puts.add(batch.began_ns, batch.puts)
+            answers = batch.held
+            batch.connection.count_requests(-batch.puts)
             if status is not PutMessageStatus.PUT_OK:
                 answers = b"".join(_recoded(answers, status))
-            connection.channel.write(answers)
+            batch.channel.write(answers)
 
 
 def _recoded(answers: bytes, status: PutMessageStatus) -> list[bytes]:

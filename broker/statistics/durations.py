@@ -1,6 +1,7 @@
 """Durations: the distribution of durations over the last minute, and the longest since the start.
 
 A duration is rounded to five significant bits, so a minute is a small dictionary whatever the load, and adding to it costs one look-up.
+Called for every read, so this is a hot module (types in the `.pxd`).
 Tools get the last complete minute, as in RocketMQ; before there is one, the current one.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 _MINUTE_NS: Final = 60 * 10**9
-_KEPT_BITS: Final = 5
+_KEPT = 5  # bits
 _MS: Final = 10**6
 _LIMITS_MS: Final = (0, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10000)
 _RANGES: Final = (
@@ -37,7 +38,7 @@ class Durations:
         took_ns = now_ns - began_ns
         if took_ns > self._longest_ns:  # noqa: PLR1730  (a call costs as much as all the rest, once a batch)
             self._longest_ns = took_ns
-        shift = took_ns.bit_length() - _KEPT_BITS
+        shift = took_ns.bit_length() - _KEPT
         if shift > 0:
             took_ns = took_ns >> shift << shift
         try:

@@ -1,3 +1,5 @@
+# cython: wraparound=False
+
 """Channel: the byte stream of one connection, incoming or outgoing. It owns the handler of its frames.
 
     socket ──► data_received ──► whole frames ──► FrameHandler.take ──┐
@@ -15,7 +17,8 @@
 - Invalid input from a peer and errors in handlers close at most this connection: nothing is raised into the event loop.
   Faults are logged through `fault_log`.
 
-This file never blocks, starts no threads, and does not depend on requests.
+This file never blocks, starts no threads, and does not depend on requests. Called for every read, so this is a hot module (types in the `.pxd`); the
+SDK's wheel contains only the Python form.
 """
 
 import asyncio
@@ -24,7 +27,7 @@ import socket
 import time
 from collections.abc import Callable
 from time import monotonic_ns
-from typing import Final, Generic, TypeVar, cast, final
+from typing import Any, Final, cast
 
 from headrace.errors import BadFrame, FrameTooLarge
 from headrace.model.connection_limits import MAX_HANDSHAKES, MAX_NEW_HANDSHAKES
@@ -45,21 +48,20 @@ CLIENT_HIGH_WATER: Final = 1 << 20  # limit: the same for our own requests; abov
 BATCH_LIMIT: Final = 1 << 20  # limit: size at which a batch is written
 
 
-HandlerT = TypeVar("HandlerT", bound=FrameHandler)
-
-
-@final
-class Channel(asyncio.Protocol, Generic[HandlerT]):
-    """The byte stream of a connection. `opened_at_ms` is wall-clock time; `remote` is the peer's `host:port`."""
+class Channel:
+    """The byte stream of a connection: the `asyncio.Protocol` of its transport. `opened_at_ms` is wall-clock time; `remote` is the peer's `host:port`."""
 
     __slots__ = (
         "__weakref__",
+        "_always_reads",
         "_batch",
         "_batch_size",
+        "_begin",
         "_buffered_in",
         "_buffered_out",
         "_close_reason",
         "_closed",
+        "_end",
         "_endpoint",
         "_has_room",
         "_in_progress",
@@ -72,13 +74,16 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         "_is_waiting_for_turn",
         "_last_active",
         "_last_read",
+        "_loop",
         "_partial",
         "_read_bytes",
         "_rest",
         "_seen_moved",
         "_stalled_since",
+        "_take",
         "_tls_bytes",
         "_transport",
+        "_turns",
         "_usage_of_address",
         "_writable",
         "_written_bytes",
@@ -96,10 +101,12 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     def __init__(
         self,
         endpoint: Endpoint,
-        make_handler: "Callable[[Channel[HandlerT]], HandlerT]",
+        make_handler: "Callable[[Channel], FrameHandler]",
         usage: ClientUsage = NOBODY,
     ) -> None:
         self._endpoint = endpoint
+        # Of the endpoint, for every read.
+        self._loop, self._turns, self._always_reads = endpoint.loop, endpoint.turns, endpoint.always_reads
         self._transport: asyncio.Transport | None = None
         self._is_new = True
         self._partial: PartialFrame | None = None
@@ -118,7 +125,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self._is_lost = False
         self._is_draining = False
         self._close_reason: str | None = None
-        self._last_active = endpoint.loop.time()
+        self._last_active = self._loop.time()
         self._last_read = 0.0
         self._writable: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] | None = None
@@ -129,7 +136,8 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         """The subject of the client's certificate, `CN=app,O=Example`, if it presented one that was verified; known before its first frame."""
         self._usage_of_address = self.usage = usage
         """The usage of its client: its account if it has one, otherwise its address."""
-        self.handler: HandlerT = make_handler(self)
+        self.handler: Any = make_handler(self)  # a FrameHandler; its users know which
+        self._begin, self._take, self._end = self.handler.begin_batch, self.handler.take, self.handler.end_batch
 
     # -- state ------------------------------------------------------------------------------------------------------------
 
@@ -153,10 +161,9 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         """Whether the peer of an incoming connection uses TLS."""
         return isinstance(self._transport, TlsLayer)
 
-    @property
     def takes_frames(self) -> bool:
         """Whether more frames may be handled now."""
-        return self._endpoint.always_reads or not (
+        return self._always_reads or not (
             self.is_writing_paused or self._is_waiting_for_room or self._is_waiting_for_turn or self.handler.is_busy
         )
 
@@ -169,7 +176,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     @property
     def idle_s(self) -> float:
         """Seconds since bytes were read, or written to a peer that reads."""
-        return self._endpoint.loop.time() - self._last_active
+        return self._loop.time() - self._last_active
 
     @property
     def last_active_ms(self) -> int:
@@ -199,7 +206,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             # The peer reset the connection before we accepted it.
             self.abort("reset by the peer before it was accepted", logging.DEBUG)
             return
-        transport.set_write_buffer_limits(high=CLIENT_HIGH_WATER if endpoint.always_reads else HIGH_WATER)
+        transport.set_write_buffer_limits(high=CLIENT_HIGH_WATER if self._always_reads else HIGH_WATER)
         self.remote_address = (peer[0], peer[1])
         self.remote = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
         connected = transport.get_extra_info("socket")
@@ -218,13 +225,12 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             return
         if self._is_new:
             self._is_new = False
-            if not self._endpoint.always_reads and self._begins_tls(data):
+            if not self._always_reads and self._begins_tls(data):
                 return
-        endpoint = self._endpoint
-        self._last_active = self._last_read = endpoint.loop.time()
+        self._last_active = self._last_read = self._loop.time()
         self._read_bytes += len(data)
+        turns = self._turns
         try:
-            turns = endpoint.turns
             if turns is None:
                 self._receive(data)
             elif self._is_waiting_for_turn:
@@ -263,6 +269,9 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
             self._fail(error)
 
+    def eof_received(self) -> None:
+        """The peer sends no more: the transport closes the connection."""
+
     def pause_writing(self) -> None:
         """The high-water mark is exceeded."""
         self.is_writing_paused = True
@@ -278,7 +287,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
                 self._writable.set_result(None)
             self._writable = None
         # order: not from within the transport's own write, which calls this: the answers to the next frames would overtake it.
-        self._endpoint.loop.call_soon(self.resume)
+        self._loop.call_soon(self.resume)
 
     # -- bytes in ---------------------------------------------------------------------------------------------------------
 
@@ -295,10 +304,10 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         elif tls is None or tls.is_disabled:
             self.close("TLS is disabled on this port; connect without tls.enable", logging.WARNING)
         elif self._transport is not None and self._may_begin_handshake():
-            endpoint, usage = self._endpoint, self._usage_of_address
+            usage = self._usage_of_address
             self._is_handshaking = True
             usage.handshakes += 1
-            self._transport = tls.accept(endpoint.loop, self._transport, self, data, endpoint.turns, usage)
+            self._transport = tls.accept(self._loop, self._transport, self, data, self._turns, usage)
         return True
 
     def _may_begin_handshake(self) -> bool:
@@ -364,18 +373,17 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         elif self._rest:
             data = self._rest + data
             self._rest = b""
-        handler = self.handler
         self._is_batching = True
-        if handler.begin_batch is not None:
-            handler.begin_batch()
+        if self._begin is not None:
+            self._begin()
         try:
             if partial is not None:
                 self._partial = None
                 frame = partial.take()
-                if not handler.take(frame, 0):
+                if not self._take(frame, 0):
                     # Its length is known only now, or it must wait.
                     data, position = frame + data[position:], 0
-            position = handler.take(data, position)
+            position = self._take(data, position)
         finally:
             self._end_batch()
         if position < len(data) or self.held_bytes != self._tls_bytes:
@@ -387,13 +395,13 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         if not size or self.is_closed:
             self._count(0, self._buffered_out)
             return
-        if self.takes_frames:
+        if self.takes_frames():
             needed = frame_size(data, position) if size >= LENGTH_UNKNOWN else LENGTH_UNKNOWN
             budget = self._endpoint.budget
             if needed > size:
                 limit = self._endpoint.limits.frame_size
                 # The limit cannot be smaller than one read, so complete frames within one read need no check.
-                if needed > limit and not self._endpoint.always_reads:
+                if needed > limit and not self._always_reads:
                     raise too_large_frame(needed, limit)
                 if budget.fits(needed - self._buffered_in, has_waited=self._has_room):
                     self._partial = PartialFrame(data[position:], needed)
@@ -408,13 +416,12 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         data, self._rest = self._rest, b""
         if not data:
             return
-        handler = self.handler
         try:
             self._is_batching = True
-            if handler.begin_batch is not None:
-                handler.begin_batch()
+            if self._begin is not None:
+                self._begin()
             try:
-                position = handler.take(data, 0)
+                position = self._take(data, 0)
             finally:
                 self._end_batch()
             self._keep(data, position)
@@ -435,13 +442,13 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
 
     def frame_must_wait(self) -> bool:
         """Whether the next frame must wait for memory or for its client's turn. If so, `resume` is called later."""
-        endpoint = self._endpoint
-        turns = endpoint.turns
+        turns = self._turns
         if turns is not None and monotonic_ns() >= turns.ends_ns:
             if not self._is_waiting_for_turn:
                 self._wait_for_turn(turns)
             return True
-        return endpoint.budget.used > endpoint.budget.tight_limit and self.must_wait()
+        budget = self._endpoint.budget
+        return budget.used > budget.tight_limit and self.must_wait()
 
     def _wait_for_turn(self, turns: Turns) -> None:
         self._is_waiting_for_turn = True
@@ -496,8 +503,8 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     def _end_batch(self) -> None:
         """Writes everything collected since the read began."""
         # order: if the handler fails here nothing is written, because incomplete work must not be acknowledged.
-        if self.handler.end_batch is not None:
-            self.handler.end_batch()
+        if self._end is not None:
+            self._end()
         self._is_batching = False
         if self._batch:
             self._flush()
@@ -523,7 +530,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             if alone:
                 self._put(head + body)
                 return
-            self._endpoint.loop.call_soon(self._end_turn)
+            self._loop.call_soon(self._end_turn)
         batch.append(head)
         batch.append(body)
         self._batch_size += len(head) + len(body)
@@ -550,14 +557,14 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             # Partly sent data is held as a whole.
             self._count(self._buffered_in, self._buffered_out + len(data))
         else:
-            self._last_active = self._endpoint.loop.time()
+            self._last_active = self._loop.time()
 
     async def wait_writable(self, end: float) -> bool:
         """Waits until the peer has read enough or the connection is closed; returns False at `end` (the loop's time)."""
         while self.is_writing_paused and not self.is_closed:
             if self._writable is None:
-                self._writable = self._endpoint.loop.create_future()
-            done, _ = await asyncio.wait([self._writable], timeout=max(end - self._endpoint.loop.time(), 0))
+                self._writable = self._loop.create_future()
+            done, _ = await asyncio.wait([self._writable], timeout=max(end - self._loop.time(), 0))
             if not done:
                 return False
         return True
@@ -566,15 +573,15 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
 
     def pause(self) -> None:
         """Stops reading until `resume`, unless it always reads."""
-        if self._transport is not None and not self.is_closed and not self._endpoint.always_reads:
+        if self._transport is not None and not self.is_closed and not self._always_reads:
             self._transport.pause_reading()
 
     def resume(self) -> None:
         """Continues: first the handler's answers, then kept frames, then reading. Has no effect while there is still a reason to wait."""
         self.handler.resumed()
-        if not self.is_closed and not self._is_draining and self.takes_frames:
+        if not self.is_closed and not self._is_draining and self.takes_frames():
             self._take_rest()
-        if not self.is_closed and not self._is_draining and self.takes_frames and self._transport is not None:
+        if not self.is_closed and not self._is_draining and self.takes_frames() and self._transport is not None:
             self._transport.resume_reading()
 
     def look(self, now: float, seconds: float, stall_grace_s: float) -> None:
@@ -623,7 +630,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         """Waits until the connection has ended; bytes written before `close` are sent."""
         if self._transport is not None and not self._is_lost:
             if self._closed is None:
-                self._closed = self._endpoint.loop.create_future()
+                self._closed = self._loop.create_future()
             await asyncio.shield(self._closed)
 
     def _close_because(self, reason: str, level: int) -> None:

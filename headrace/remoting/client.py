@@ -183,7 +183,8 @@ class RemotingClient:
             raise ConnectError(f"cannot connect to {name}: {reason}", address) from error
         finally:
             connecting.cancel()
-        return channel.handler
+        connection: Connection = channel.handler
+        return connection
 
     def _open_endpoint(self) -> Endpoint:
         if self._endpoint is None:

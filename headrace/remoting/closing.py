@@ -3,12 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Collection
-from typing import Any
 
 from headrace.remoting.channel import Channel
 
 
-async def close_all(channels: Collection[Channel[Any]], reason: str, grace_s: float, level: int = logging.INFO) -> None:
+async def close_all(channels: Collection[Channel], reason: str, grace_s: float, level: int = logging.INFO) -> None:
     """Closes all channels; those with unsent bytes after `grace_s` seconds are aborted."""
     closing = list(channels)
     for channel in closing:

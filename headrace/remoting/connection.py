@@ -1,3 +1,5 @@
+# cython: wraparound=False
+
 """Connection: requests and answers over a channel, in both directions.
 
 - A plain handler runs inside the read. An asynchronous one is a task, kept here and cancelled when the connection is lost.
@@ -6,7 +8,8 @@
 - An exception in a handler affects only its request, which is answered with an error.
 - A hot path (`HotPath`) may handle frames faster; it passes the others to `handle_frame`.
 
-This file never blocks, starts no threads, and does not depend on request codes.
+This file never blocks, starts no threads, and does not depend on request codes. The hot path asks it for every read, so this is a hot module (types in
+the `.pxd`); the SDK's wheel contains only the Python form.
 """
 
 import asyncio
@@ -14,7 +17,7 @@ import functools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, final
+from typing import Any, Final, Protocol
 
 from headrace.errors import (
     BadFrame,
@@ -66,7 +69,6 @@ class HotPath(Protocol):
         """The connection is lost."""
 
 
-@final
 class Connection:
     """A full-duplex connection: both sides may send requests. `admission` may be replaced at any time. Created by RemotingServer and RemotingClient."""
 
@@ -87,7 +89,7 @@ class Connection:
         "take",
     )
 
-    def __init__(self, endpoint: Endpoint, channel: "Channel[Connection]") -> None:
+    def __init__(self, endpoint: Endpoint, channel: Channel) -> None:
         self._endpoint = endpoint
         self.channel = channel
         self.admission = self._counted = OPEN
@@ -222,7 +224,7 @@ class Connection:
         limit = self._endpoint.limits.header_size
         decode = decode_frame if self._endpoint.always_reads else functools.partial(decode_request, header_limit=limit)
         while not channel.is_closing:
-            if end - position < LENGTH_UNKNOWN or not channel.takes_frames:
+            if end - position < LENGTH_UNKNOWN or not channel.takes_frames():
                 return position
             stop = position + frame_size(data, position)
             if stop > end or channel.frame_must_wait():
@@ -450,6 +452,9 @@ class Connection:
         self.channel.abort(reason, level)
 
 
-def make_channel(endpoint: Endpoint, usage: ClientUsage = NOBODY) -> Channel[Connection]:
-    """Creates a channel with a connection: the protocol factory of listeners and clients. `usage`: of its address, which the connection has joined."""
+def make_channel(endpoint: Endpoint, usage: ClientUsage = NOBODY) -> Any:
+    """Creates a channel with a connection: the protocol factory of listeners and clients. `usage`: of its address, which the connection has joined.
+
+    The type is Any because the compiled Channel cannot inherit from asyncio.Protocol, which event loops are declared to take.
+    """
     return Channel(endpoint, functools.partial(Connection, endpoint), usage)

@@ -14,7 +14,7 @@ class FrameHandler(Protocol):
     def opened(self) -> None:
         """The connection is open and its peer is known. If this raises, the connection is aborted."""
 
-    # Properties because they are called for every read: a handler may return functions of another object, or None.
+    # The channel asks for these once, when it is created: a handler may return functions of another object, or None.
 
     @property
     def begin_batch(self) -> Callable[[], None] | None:

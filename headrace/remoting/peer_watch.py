@@ -6,7 +6,7 @@ A peer that reads slowly is not closed as long as there is memory.
 
 import asyncio
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 from headrace.remoting.buffer_budget import BufferBudget
 from headrace.remoting.channel import Channel
@@ -23,7 +23,7 @@ class PeerWatch:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        channels: Collection[Channel[Any]],
+        channels: Collection[Channel],
         budget: BufferBudget,
         faults: FaultLog,
         stall_grace_s: float,
@@ -36,7 +36,7 @@ class PeerWatch:
         self._interval_s = min(INTERVAL_S, stall_grace_s / 4)
         self._began = loop.time()
         self._seconds = 0.0
-        self._left: list[Channel[Any]] = []
+        self._left: list[Channel] = []
         self._pause_s = self._interval_s
         self._timer = loop.call_later(self._interval_s, self._begin)
 

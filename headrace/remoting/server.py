@@ -70,7 +70,7 @@ class RemotingServer:
         self._new_handshakes = AddressRate(limits.handshakes_per_minute)
         self._tls = tls
         self.connections: set[Connection] = set()
-        self._channels: set[Channel[Connection]] = set()
+        self._channels: set[Channel] = set()
         self._endpoints: list[Endpoint] = []
         self._acceptors: list[Acceptor] = []
         self.faults = FaultLog(limits=OPTIONS) if faults is None else faults

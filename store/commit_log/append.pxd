@@ -39,6 +39,8 @@ cdef class CommitLogAppender:
     cdef long long _append_limit
     cdef readonly long long store_timestamp
     cdef readonly dict queues
+    @cython.locals(now=cython.longlong)
+    cpdef begin(self)
     cpdef bint ensure(self, long long size)
     @cython.locals(start=cython.longlong, within=cython.longlong, blank=cython.longlong, at=Py_ssize_t, out='unsigned char *')
     cdef bint _roll(self) except -1

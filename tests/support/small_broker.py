@@ -66,7 +66,7 @@ from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
 from ipc.control_layout import ALLOCATED_OFFSET
-from ipc.current_client import CLIENT_BYTES, CurrentClient
+from ipc.current_client import CLIENT_CELLS, CurrentClient
 from ipc.instance import Instance
 from ipc.publish.housekeeper import HousekeeperPublisher
 from ipc.publish.log import LogPublisher
@@ -328,7 +328,7 @@ class SmallBroker:
 
     def hot_path(self, connection: Connection) -> HotRequests:
         """Lets the sends and pulls of a connection take the hot paths."""
-        mark = CurrentClient(memoryview(bytearray(CLIENT_BYTES)), 0)
+        mark = CurrentClient(memoryview(bytearray(8 * CLIENT_CELLS)).cast("q"))
         return HotRequests(connection, self.path, self.pull_path, self.appender, self.hot_round, mark)
 
     def run(self, work: Callable[[], object]) -> None:

@@ -50,7 +50,7 @@ class Wire(asyncio.Transport):
 class Recorder:
     """A frame handler that answers each frame with itself, until it is busy."""
 
-    def __init__(self, channel: "Channel[Recorder]") -> None:
+    def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.calls: list[str] = []
         self.is_busy = False
@@ -64,7 +64,7 @@ class Recorder:
         self.calls.append("begin")
 
     def take(self, data: bytes, position: int) -> int:
-        while len(data) - position >= len(FRAME) and self.channel.takes_frames:
+        while len(data) - position >= len(FRAME) and self.channel.takes_frames():
             stop = position + frame_size(data, position)
             self.calls.append("frame")
             self.channel.write(data[position:stop])
@@ -95,18 +95,18 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.fixture
-def channel(loop: asyncio.AbstractEventLoop) -> Channel[Recorder]:
+def channel(loop: asyncio.AbstractEventLoop) -> Channel:
     return Channel(Endpoint(loop, HandlerTable(), Deadlines(loop)), Recorder)
 
 
 @pytest.fixture
-def wire(channel: Channel[Recorder]) -> Wire:
+def wire(channel: Channel) -> Wire:
     made = Wire()
     channel.connection_made(made)
     return made
 
 
-def test_frames_of_one_read_are_handled_as_one_batch_and_one_write(channel: Channel[Recorder], wire: Wire) -> None:
+def test_frames_of_one_read_are_handled_as_one_batch_and_one_write(channel: Channel, wire: Wire) -> None:
     channel.data_received(FRAME * 3 + FRAME[:5])
     channel.data_received(FRAME[5:])
     batch = ["begin", "frame", "frame", "frame", "end"]
@@ -114,7 +114,7 @@ def test_frames_of_one_read_are_handled_as_one_batch_and_one_write(channel: Chan
     assert wire.writes == [FRAME * 3, FRAME]
 
 
-def test_frames_wait_while_the_handler_is_busy(channel: Channel[Recorder], wire: Wire) -> None:
+def test_frames_wait_while_the_handler_is_busy(channel: Channel, wire: Wire) -> None:
     channel.handler.most = 2
     channel.data_received(FRAME * 5)
     assert (wire.writes, wire.is_reading_paused) == ([FRAME * 2], True)
@@ -125,13 +125,13 @@ def test_frames_wait_while_the_handler_is_busy(channel: Channel[Recorder], wire:
     assert (wire.writes, wire.is_reading_paused) == ([FRAME * 2, FRAME * 3], False)
 
 
-def test_incomplete_batch_writes_nothing(channel: Channel[Recorder], wire: Wire) -> None:
+def test_incomplete_batch_writes_nothing(channel: Channel, wire: Wire) -> None:
     channel.handler.fails_at_end = True
     channel.data_received(FRAME)
     assert (wire.writes, wire.closing) == ([], True)
 
 
-def test_handler_receives_the_reason_of_a_lost_connection(channel: Channel[Recorder], wire: Wire) -> None:
+def test_handler_receives_the_reason_of_a_lost_connection(channel: Channel, wire: Wire) -> None:
     channel.close("stopping")
     channel.connection_lost(None)
     assert wire.closing
