@@ -33,6 +33,7 @@ class AppendedFiles:
             max_open=2,
             size_option="mappedFileSizeCommitLog",
         )
+        self._config = config
         self._can_populate = True
 
     def open(self, start: int) -> memoryview:
@@ -51,15 +52,17 @@ class AppendedFiles:
     def populate(self, start: int, end: int) -> None:
         """Makes pages of zeros in memory from physical offset `start` to `end`, which hold nothing yet; both are in the file opened last.
 
-        Zeros are written first: that takes one call into the file system for many pages, and large ones, instead of one for each fault.
+        Zeros are written first: that takes one call into the file system for many pages, and large ones, instead of one for each fault. But not with
+        SYNC_FLUSH: the file system marks all of a large page as changed by each store after a sync, so each sync would write 256 KiB.
         """
         file = self._files.file_for(start) if self._can_populate else None
         if file is None:
             return
         first, last = start - file.start_offset, min(end, file.end_offset) - file.start_offset
         try:
-            for at in range(first, last, len(_ZEROS)):
-                os.pwrite(file.fd, _ZEROS[: last - at], at)
+            if not self._config.is_sync_flush:
+                for at in range(first, last, len(_ZEROS)):
+                    os.pwrite(file.fd, _ZEROS[: last - at], at)
             page = first // _PAGE * _PAGE
             file.map.madvise(_MADV_POPULATE_WRITE, page, last - page)
         except OSError as error:

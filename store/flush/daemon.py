@@ -6,7 +6,6 @@ ends as failed when it is stopped, so that the store counts as not cleanly close
 
 import errno
 import logging
-import os
 
 from ipc.health_page import monotonic_ms
 from ipc.publish.flush import FlushPublisher
@@ -147,9 +146,9 @@ class Flusher:
             self._context.instance.bells["broker"].ring()
 
     def _sync_file(self, piece: Piece) -> None:
-        fd = self._files.fd_of(piece.file_start)
+        begin = max(self._flushed_offset(), piece.file_start)
         with self._context.long_call("sync of the CommitLog", _SYNC_LIMIT_MS):
-            os.fdatasync(fd)
+            self._files.sync(piece.file_start, begin, piece.end_offset)
 
     def _fail(self, piece: Piece, error: OSError) -> None:
         self._failure = SyncFailed(path_of(self._paths.commit_log, piece.file_start), error)

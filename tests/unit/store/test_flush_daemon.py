@@ -121,10 +121,10 @@ def test_failed_sync_is_final(
     abort = StorePaths(tmp_path).abort
     abort.write_text("of this boot")
 
-    def fail(_: int) -> None:
+    def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(daemon.os, "fdatasync", fail)
+    monkeypatch.setattr(LogFiles, "sync", fail)
     publish(instance, 200, 2)
     eventually(lambda: instance.control.flag_log_error)
     assert abort.read_text() == ""
@@ -168,3 +168,31 @@ def test_files_are_opened_when_reserved_and_closed_when_durable(tmp_path: Path) 
     before = len(os.listdir("/proc/self/fd"))
     files.close()
     assert len(os.listdir("/proc/self/fd")) == before - 2
+
+
+class Synced:
+    """A mapping that notes the ranges that are synced."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[int, ...]] = []
+
+    def flush(self, *of: int) -> None:
+        self.ranges.append(of)
+
+    def close(self) -> None:
+        pass
+
+
+def test_large_syncs_take_their_own_pages_and_small_ones_all_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Zeros that the writer has populated ahead are written once for many small syncs, and by no large one."""
+    size, mapping = 1 << 20, Synced()
+    files = LogFiles(StorePaths(tmp_path), size)
+    monkeypatch.setattr(files, "_open", lambda _: mapping)
+    files.sync(size, size + 5000, size + 5000 + (64 << 10))
+    assert mapping.ranges == [()]
+    files.sync(size, size + 5000, size + 5001 + (64 << 10))
+    assert mapping.ranges[1:] == [(4096, 905 + (64 << 10))]
+    files.sync(size, size, 2 * size)
+    assert mapping.ranges[2:] == [(0, size)]
