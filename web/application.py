@@ -163,7 +163,7 @@ def make_console(settings: ConsoleSettings) -> Console:
         *DelayPages(cluster).routes(),
         *TransactionPages(cluster, resend_book).routes(),
         *TracePages(cluster).routes(),
-        *ExportPages(cluster, own).routes(),
+        *ExportPages(cluster, own, audit).routes(),
         *AlertPages(alerts).routes(),
         *UserPages(users, sessions, audit, limits).routes(),
         *TokenPages(tokens).routes(),

@@ -1,5 +1,6 @@
 """An administrator's task in Chromium: export a topic, and read the table."""
 
+import tarfile
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -46,6 +47,10 @@ def test_topic_is_exported_and_read_with_pyarrow(tmp_path: Path, page: Page) -> 
         page.get_by_role("button", name="Export new messages").click()  # it appears when the export has ended
         expect(page.locator("#running")).to_contain_text("exported 0 of 0 records", timeout=60_000)
         expect(page.locator("dl.facts").first).to_contain_text("20")
+        with page.expect_download() as begun:
+            page.get_by_role("link", name="Download as a tar archive").click()
+        archive = tmp_path / begun.value.suggested_filename
+        begun.value.save_as(archive)
         page.wait_for_load_state()  # the shortcuts' script
         page.wait_for_load_state()  # a key is lost before the script listens
         page.keyboard.press("g")
@@ -54,8 +59,10 @@ def test_topic_is_exported_and_read_with_pyarrow(tmp_path: Path, page: Page) -> 
         expect(page.locator("#table-targets")).to_contain_text("Orders")
         page.set_viewport_size({"width": 390, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        files = sorted(map(str, (appliance.data / "exports" / "Orders").glob("dt=*/*.parquet")))
-        table = ds.dataset(files).to_table(columns=["topic", "body"])
-        assert set(table.column("topic").to_pylist()) == {"Orders"}
+        with tarfile.open(archive) as opened:
+            opened.extractall(tmp_path / "downloads", filter="data")
         expected = sorted(f"message {number}".encode() for number in range(30) if number % 3)
-        assert sorted(table.column("body").to_pylist()) == expected
+        for folder in (appliance.data / "exports", tmp_path / "downloads"):
+            table = ds.dataset(sorted(map(str, (folder / "Orders").glob("dt=*/*.parquet")))).to_table()
+            assert set(table.column("topic").to_pylist()) == {"Orders"}
+            assert sorted(table.column("body").to_pylist()) == expected

@@ -1,18 +1,26 @@
 """The pages of exports, with a supervisor of the test behind the control socket."""
 
+import http.client
+import io
 import json
+import os
 import re
 import socket
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from ipc.control_socket import decode, encode
 from support.console import PASSWORD, Browser, RunningConsole
-from web.pages.exports import export_pages
+from support.exported import export
+from support.small_log import SmallLog
+from web.pages.exports import export_pages, target_archive
+from web.pages.exports.target_archive import TargetArchive
 
 pytestmark = pytest.mark.slow
 RUN: dict[str, Any] = {
@@ -187,7 +195,7 @@ def test_pages_have_the_folder_of_the_files_and_when_to_choose_which_format(
     folder = supervisor.exports["folder"]
     text = admin.get("/exports").text
     assert f"<code>{folder}</code>" in text
-    assert "copy the folder" in text
+    assert "Download a target on its page, or copy its folder" in text
     for name in ("Parquet", "Iceberg", "Delta"):
         assert re.search(f"<dt>{name}</dt><dd>[^<]*Choose it ", text)
     assert f"<code>{folder}/orders</code>" in admin.get("/exports/orders").text
@@ -245,9 +253,173 @@ def test_invalid_answer_of_the_supervisor_is_an_error(
     assert (page.status, "the supervisor sent an invalid answer" in page.cause) == (502, True)
 
 
+# ---- downloads
+
+
+@pytest.fixture(scope="module")
+def exported(supervisor: Supervisor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The target `sold` with five messages."""
+    log = SmallLog(tmp_path_factory.mktemp("store"))
+    for number in range(5):
+        log.append(f"order {number}".encode(), topic="Orders")
+    log.write()
+    target = Path(supervisor.exports["folder"]) / "sold"
+    target.parent.mkdir()
+    export(log.root, target)
+    return target
+
+
+def unpacked(archive: bytes, folder: Path) -> list[str]:
+    """The names of the files."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        opened.extractall(folder, filter="data")
+        return opened.getnames()
+
+
+def test_target_is_downloaded_and_its_messages_are_read(exported: Path, admin: Browser, tmp_path: Path) -> None:
+    (exported / "link").symlink_to("/etc/passwd")
+    (exported / "linked").symlink_to("/etc")
+    (exported / "_export" / "staging").mkdir(exist_ok=True)
+    (exported / "_export" / "staging" / "leftover").touch()
+    os.mkfifo(exported / "pipe")
+    try:
+        assert 'href="/exports/sold/download" download' in admin.get("/exports/sold").text
+        page = admin.get("/exports/sold/download")
+    finally:
+        for name in ("link", "linked", "pipe", "_export/staging/leftover"):
+            (exported / name).unlink()
+    assert (page.status, page.headers["content-type"]) == (200, "application/x-tar")
+    assert page.headers["content-disposition"] == 'attachment; filename="sold.tar"'
+    assert int(page.headers["content-length"]) == len(page.body)
+    names = unpacked(page.body, tmp_path)
+    assert sorted(names) == sorted(f"sold/{one.relative_to(exported)}" for one in exported.rglob("*") if one.is_file())
+    [file] = (tmp_path / "sold").glob("dt=*/*.parquet")
+    assert pq.ParquetFile(file).read(columns=["body"]).column(0).to_pylist() == [b"order %d" % one for one in range(5)]
+    entry = admin.get("/api/v1/audit").json()["audit"]["rows"][0]
+    assert (entry["user"], entry["action"], entry["subject"], entry["outcome"]) == (
+        "admin", "export.download", "sold", "done"
+    )  # fmt: skip
+    assert json.loads(entry["after"]) == {"files": len(names), "bytes": len(page.body)}
+    assert admin.get("/api/v1/exports/sold/download").body == page.body
+    document = admin.get("/api/v1/openapi.json").json()
+    answer = document["paths"]["/exports/{target}/download"]["get"]["responses"]["200"]
+    assert answer["content"] == {"application/x-tar": {}}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nothing", "..%2Fexports%2Fsold", "..", "sold%2F_export", "sold%2F..%2F..", "link", "file", "%00", "x" * 300],
+)
+def test_download_of_what_is_no_target_is_not_found(exported: Path, admin: Browser, name: str) -> None:
+    link, file = exported.with_name("link"), exported.with_name("file")
+    link.symlink_to(exported)
+    file.touch()
+    try:
+        assert admin.get(f"/exports/{name}/download").status in {400, 404}
+    finally:
+        link.unlink()
+        file.unlink()
+    assert admin.get("/api/v1/audit").json()["audit"]["rows"][0]["subject"] != name
+
+
+def test_running_export_is_not_downloaded(supervisor: Supervisor, exported: Path, admin: Browser) -> None:
+    assert exported.exists()
+    supervisor.exports["runs"] = [{**RUN, "target": "sold"}]
+    assert "/exports/sold/download" not in admin.get("/exports/sold").text
+    page = admin.get("/exports/sold/download")
+    assert (page.status, "the export to sold is running" in page.cause) == (400, True)
+
+
+def test_target_that_a_command_writes_to_is_not_downloaded(exported: Path, admin: Browser) -> None:
+    lock = exported / "_export" / "lock"
+    before = lock.read_bytes()
+    lock.write_text(json.dumps({"pid": 1, "command": "headrace export", "boot": "of another machine"}))
+    try:
+        assert "/exports/sold/download" not in admin.get("/exports/sold").text
+        assert admin.get("/exports/sold/download").status == 400
+    finally:
+        lock.write_bytes(before)
+
+
+def test_interrupted_commit_must_be_completed_before_a_download(exported: Path, admin: Browser) -> None:
+    pending = exported / "_export" / "pending" / f"{99:020}.json"
+    pending.parent.mkdir(exist_ok=True)
+    pending.touch()
+    try:
+        text = admin.get("/exports/sold").text
+        assert "The last export was interrupted" in text
+        assert "/exports/sold/download" not in text
+        page = admin.get("/exports/sold/download")
+        assert (page.status, "the last export to sold was interrupted" in page.cause) == (400, True)
+    finally:
+        pending.unlink()
+
+
+def test_target_without_a_commit_has_nothing_to_download(exported: Path, admin: Browser) -> None:
+    empty = exported.with_name("empty") / "_export"
+    empty.mkdir(parents=True)
+    (empty / "target.json").write_bytes((exported / "_export" / "target.json").read_bytes())
+    assert "/exports/empty/download" not in admin.get("/exports/empty").text
+    assert admin.get("/exports/empty/download").status == 404
+
+
+def test_file_that_becomes_shorter_breaks_the_download_off(
+    exported: Path, admin: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = exported / "dt=9999-12-31" / "last.parquet"
+    last.parent.mkdir()
+    last.write_bytes(b"x" * 1000)
+    listed = TargetArchive.list
+
+    def list_and_cut(target: Path) -> TargetArchive:
+        archive = listed(target)
+        os.truncate(last, 10)
+        return archive
+
+    monkeypatch.setattr(TargetArchive, "list", list_and_cut)
+    try:
+        with pytest.raises(http.client.IncompleteRead):
+            admin.get("/exports/sold/download")
+    finally:
+        last.unlink()
+        last.parent.rmdir()
+    entry = admin.get("/api/v1/audit").json()["audit"]["rows"][0]
+    assert (entry["action"], "last.parquet" in entry["outcome"]) == ("export.download", True)
+
+
+def test_number_of_files_of_a_download_is_limited(
+    exported: Path, admin: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert exported.exists()
+    monkeypatch.setattr(target_archive, "MOST_FILES", 1)
+    page = admin.get("/exports/sold/download")
+    assert (page.status, "sold has more than 1 files" in page.cause) == (400, True)
+
+
+def test_archive_is_read_in_pieces_and_never_through_a_link(tmp_path: Path) -> None:
+    target = tmp_path / "lake"
+    inner = target / "dt=2026-01-01"
+    inner.mkdir(parents=True)
+    (inner / "large.parquet").write_bytes(os.urandom(3_000_001))
+    (inner / ("long name " * 20)).write_bytes(b"1")
+    archive = TargetArchive.list(target)
+    pieces = list(archive.pieces())
+    assert max(map(len, pieces)) < 300_000
+    assert sum(map(len, pieces)) == archive.length
+    assert all(pieces), "an empty piece would end the download"
+    unpacked(b"".join(pieces), tmp_path / "unpacked")
+    for file in inner.iterdir():
+        assert (tmp_path / "unpacked" / file.relative_to(tmp_path)).read_bytes() == file.read_bytes()
+    inner.rename(tmp_path / "outside")
+    inner.symlink_to(tmp_path / "outside")
+    with pytest.raises(NotADirectoryError):
+        list(archive.pieces())
+
+
 def test_console_without_an_appliance_names_the_command(tmp_path: Path) -> None:
     with RunningConsole(tmp_path, api_timeout=0.2) as console:
         admin = console.administrator()
         assert "<code>headrace export SOURCE TARGET</code>" in admin.get("/exports").text
         assert admin.get("/exports/orders").status == 404
+        assert admin.get("/exports/orders/download").status == 404
         assert "this is a standalone console and cannot export" in send(admin, "/exports", {"target": "orders"})[1]

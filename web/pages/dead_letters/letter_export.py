@@ -1,6 +1,5 @@
 """Dead letters with their whole bodies as JSON Lines or CSV, read and sent a few at a time."""
 
-import asyncio
 import base64
 from typing import Any, Final
 
@@ -10,8 +9,9 @@ from sanic import HTTPResponse, Request
 from headrace import MessageExt
 from headrace.errors import RemoteProtocolError
 from headrace.model.host import format_host
-from web.errors import Invalid, NotFound, TooOften
+from web.errors import Invalid, NotFound
 from web.pages.dead_letters.letter_queues import LetterQueues
+from web.pages.downloads import Downloads
 from web.pages.groups.resets import parse_time
 from web.pages.messages.bodies import body_of
 from web.pages.messages.copies import original_id, original_topic
@@ -53,7 +53,7 @@ class LetterExport:
 
     def __init__(self, queues: LetterQueues) -> None:
         self._queues = queues
-        self._running = 0
+        self._downloads = Downloads(_AT_ONCE)
 
     async def answer(self, request: Request, visit: Visit) -> HTTPResponse | None:
         """The dead letters of a group in a range of time. What fails after the beginning breaks the download off."""
@@ -62,36 +62,32 @@ class LetterExport:
             raise Invalid(
                 "format={kind} is not one of {choices}", kind=repr(kind[:80]), choices=", ".join(EXPORT_TYPES)
             )
-        if self._running >= _AT_ONCE:
-            raise TooOften("{at_once} exports are in progress", "Wait until one has finished.", at_once=_AT_ONCE)
         if not await self._queues.exists(group):
             raise NotFound("the group {group} has no dead letters", group=group)
         begin, end = visit.arguments.get("begin"), visit.arguments.get("end")
         ranges = await self._queues.ranges(
             group, parse_time(begin) if begin else 0, parse_time(end, is_end=True) if end else None
         )
-        self._running += 1
-        try:
+        with self._downloads.place():
             headers = {
                 "Content-Disposition": f'attachment; filename="dead-letters.{kind}"',
                 "Cache-Control": "no-store",
             }
             response: Any = await request.respond(content_type=EXPORT_TYPES[kind], headers=headers)
-            if kind == "csv":
-                await response.send(next(to_csv(_COLUMNS, [])))
-            async for message in self._queues.read(ranges):
-                line = _line(group, message)
-                await response.send(list(to_csv(_COLUMNS, [line]))[1] if kind == "csv" else next(to_json_lines([line])))
-            await response.eof()
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            # A file that merely ends would look complete.
-            transport: Any = request.transport
-            transport.abort()
-            raise
-        finally:
-            self._running -= 1
+            try:
+                if kind == "csv":
+                    await response.send(next(to_csv(_COLUMNS, [])))
+                async for message in self._queues.read(ranges):
+                    line = _line(group, message)
+                    await response.send(
+                        list(to_csv(_COLUMNS, [line]))[1] if kind == "csv" else next(to_json_lines([line]))
+                    )
+                await response.eof()
+            except Exception:
+                # A file that merely ends would look complete.
+                transport: Any = request.transport
+                transport.abort()
+                raise
         return None
 
 

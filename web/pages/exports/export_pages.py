@@ -1,9 +1,8 @@
-"""ExportPages: what was exported, the exports that run or ran, and how administrators start and stop one.
+"""ExportPages: the targets, the exports that run or ran, and how administrators start and stop one.
 
 The console writes nothing and starts no process: it asks the appliance's supervisor, which runs an export on its own (`appliance/export_runs`).
 """
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -12,14 +11,17 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from web.accounts.audit_log import AuditLog
 from web.cluster.cluster import Cluster
 from web.cluster.topic_reader import TopicReader
 from web.errors import Invalid, NotFound, QueryFailed
-from web.pages.exports.target_files import BrokerProgress, Target, TargetFiles
+from web.pages.exports.export_reads import ExportReads, Run
+from web.pages.exports.target_download import ARCHIVE_TYPE, TargetDownload, is_finished
+from web.pages.exports.target_files import BrokerProgress, Target
 from web.pages.groups.resets import parse_time
 from web.paths import path_of
-from web.routes import Access, Change, Outcome, Problem, Query, Route, View, Visit
-from web.sampling.own_appliance import HOW_TO_EXPORT, NO_EXPORTS, OwnAppliance
+from web.routes import Access, Change, Outcome, Problem, Query, Raw, Route, View, Visit
+from web.sampling.own_appliance import OwnAppliance
 from web.tables.table import Column, Kind, Table
 
 _MENU: Final = "Exports"
@@ -44,7 +46,7 @@ class RunRow(msgspec.Struct, frozen=True):
 
 
 class TargetRow(msgspec.Struct, frozen=True):
-    """A table in the folder of exports."""
+    """A target in the folder of exports."""
 
     target: str
     format: str
@@ -56,44 +58,6 @@ class TargetRow(msgspec.Struct, frozen=True):
     last_commit: int
     owner: str
     problem: str
-
-
-class Run(msgspec.Struct, frozen=True):
-    """A run, as the supervisor describes it."""
-
-    id: int
-    target: str
-    format: str
-    topics: list[str]
-    state: str
-    done_bytes: int
-    total_bytes: int
-    output: list[str]
-    broker: str = ""
-    from_ms: int | None = None
-    to_ms: int | None = None
-    ended_ms: int | None = None
-    pid: int = 0
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its process exists."""
-        return self.state in {"running", "stopping"}
-
-
-class Exports(msgspec.Struct, frozen=True):
-    """The supervisor's answer."""
-
-    folder: str
-    brokers: list[str]
-    """The names among which a request chooses; empty for the only broker."""
-    runs: list[Run]
-    """The newest first."""
-
-    @property
-    def running(self) -> Run | None:
-        """The run in progress."""
-        return next((run for run in self.runs if run.is_running), None)
 
 
 class StartForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -157,21 +121,33 @@ class ExportPages:
     """The pages of exports."""
 
     def __init__(
-        self, cluster: Cluster, own: OwnAppliance, find_missing: Callable[[], Mapping[str, str]] = missing_packages
+        self,
+        cluster: Cluster,
+        own: OwnAppliance,
+        audit: AuditLog,
+        find_missing: Callable[[], Mapping[str, str]] = missing_packages,
     ) -> None:
         self._topics = TopicReader(cluster)
         self._own = own
+        self._reads = ExportReads(own)
+        self._download = TargetDownload(self._reads, audit)
         self._find_missing = find_missing
-        self._files = TargetFiles()
-        self._turn = asyncio.Lock()
-        self._reading: asyncio.Future[Any] | None = None
 
     def routes(self) -> list[Route]:
         """What it serves."""
         admin = Access.ADMIN
         return [
-            Query("/exports", self.list_targets, "List the exported tables and the exports.", menu=_MENU, shortcut="e"),
-            Query("/exports/<target:str>", self.show, "Show an exported table and its exports.", section=_MENU),
+            Query(
+                "/exports", self.list_targets, "List the targets of exports and the exports.", menu=_MENU, shortcut="e"
+            ),
+            Query("/exports/<target:str>", self.show, "Show a target and its exports.", section=_MENU),
+            Raw(
+                "/exports/<target:str>/download",
+                self._download.answer,
+                Access.VIEWER,
+                summary="Download the files of a target as a tar archive.",
+                answers=(ARCHIVE_TYPE,),
+            ),
             Change(
                 "/exports",
                 StartForm,
@@ -190,8 +166,8 @@ class ExportPages:
         """All targets, and the last runs."""
         if not self._own.exists:
             return View("Exports", "exports/none.html", {}, [_target_table([]), _run_table([])])
-        exports = await self._exports()
-        targets, left_out = await self._read(lambda files: files.list(Path(exports.folder)))
+        exports = await self._reads.exports()
+        targets, left_out = await self._reads.read(lambda files: files.list(Path(exports.folder)))
         topic = visit.arguments.get("topic", "")
         data = {
             "folder": exports.folder,
@@ -211,8 +187,8 @@ class ExportPages:
     async def show(self, visit: Visit) -> View:
         """One target."""
         name = visit.path["target"]
-        exports = await self._exports()
-        target = await self._read(lambda files: files.find(Path(exports.folder), name))
+        exports = await self._reads.exports()
+        target = await self._reads.read(lambda files: files.find(Path(exports.folder), name))
         runs = [run for run in exports.runs if run.target == name]
         if target is None and not runs:
             raise NotFound("nothing was exported to {name}", "Check its name in the list of exports.", name=name[:80])
@@ -223,6 +199,7 @@ class ExportPages:
             "brokers": exports.brokers,
             "running": running,
             "last": runs[0] if runs else None,
+            "download": path_of("exports", name, "download") if running is None and is_finished(target) else None,
             "next_broker": runs[0].broker if runs else "",
             **self._formats(),
         }
@@ -274,7 +251,9 @@ class ExportPages:
     async def stop(self, visit: Visit, form: StopForm) -> Outcome:
         """Asks the supervisor to stop an export."""
         target = visit.path["target"]
-        run = next((run for run in (await self._exports()).runs if run.id == form.run and run.target == target), None)
+        run = next(
+            (run for run in (await self._reads.exports()).runs if run.id == form.run and run.target == target), None
+        )
         if run is None:
             raise NotFound("the export does not exist", "Reload the page.")
         await self._own.request({"command": "stop-export", "id": run.id})
@@ -286,33 +265,6 @@ class ExportPages:
         )
 
     # ----
-
-    async def _exports(self) -> Exports:
-        if not self._own.exists:
-            raise NotFound(NO_EXPORTS, HOW_TO_EXPORT)
-        answer = await self._own.request({"command": "exports"})
-        try:
-            return msgspec.convert(answer, Exports)
-        except msgspec.ValidationError as error:
-            raise QueryFailed(
-                "the supervisor sent an invalid answer: {error}", "Restart the appliance.", error=error
-            ) from error
-
-    async def _read(self, read: Callable[[TargetFiles], Any]) -> Any:
-        """Reads files in a thread, one page at a time: a folder that does not answer must not take one thread after the other."""
-        async with self._turn:
-            if self._reading is not None:
-                await asyncio.wait([self._reading])
-            self._reading = asyncio.ensure_future(asyncio.to_thread(read, self._files))
-            try:
-                return await asyncio.shield(self._reading)
-            except OSError as error:
-                raise QueryFailed(
-                    "cannot read {path}: {reason}",
-                    "Check the owner and mode of the folder.",
-                    path=error.filename,
-                    reason=error.strerror,
-                ) from error
 
     def _formats(self) -> dict[str, Any]:
         missing = self._find_missing()

@@ -101,6 +101,8 @@ class Target(msgspec.Struct, frozen=True):
     written_bytes: int | None = None
     commits: int = 0
     last_commit: int = 0
+    is_interrupted: bool = False
+    """Whether a commit waits to be published by the next export: readers may see only some of its files."""
     owner: str = ""
     """The process that writes to it now; empty if there is none."""
     problem: str = ""
@@ -169,6 +171,7 @@ class TargetFiles:
             sums.written_bytes if is_complete else None,
             len(names),
             last.time_ms if last else 0,
+            not set(_manifests(own / "pending")) <= set(names),
             _owner(own / "lock"),
         )
 

@@ -12,7 +12,8 @@ from headrace.errors import RemoteProtocolError
 from headrace.model.host import format_host
 from headrace.model.names import DLQ_PREFIX, FORBIDDEN_TO_SEND, dlq_topic, is_retry_topic, retry_topic
 from headrace.protocol.bodies import ConsumerConnection
-from web.errors import Invalid, TooOften
+from web.errors import Invalid
+from web.pages.downloads import Downloads
 from web.pages.groups.group_reads import GroupReads
 from web.pages.messages.bodies import MOST_DOWNLOADED, MOST_OF_ONE, Body, body_of, describe
 from web.pages.messages.copies import copy_for_group, copy_for_topic, original_topic
@@ -79,7 +80,7 @@ class MessagePage:
     def __init__(self, reads: MessageReads) -> None:
         self._reads = reads
         self._groups = GroupReads(reads.cluster)
-        self._downloads = 0
+        self._downloads = Downloads(_MOST_DOWNLOADS)
 
     async def show(self, visit: Visit) -> View:
         """One message."""
@@ -120,12 +121,7 @@ class MessagePage:
 
     async def download(self, request: Request, visit: Visit) -> None:
         """Sends the whole body as it is. Raises Invalid, TooOften, HeadraceError."""
-        if self._downloads >= _MOST_DOWNLOADS:
-            raise TooOften(
-                "{at_once} downloads are in progress", "Wait until one has finished.", at_once=_MOST_DOWNLOADS
-            )
-        self._downloads += 1
-        try:
+        with self._downloads.place():
             message = await self._reads.by_id(visit.path["id"], visit.arguments.get("topic", ""))
             body, is_whole = await asyncio.to_thread(body_of, message, MOST_DOWNLOADED)
             if not is_whole:
@@ -138,8 +134,6 @@ class MessagePage:
             response: Any = await request.respond(content_type=BODY_TYPE, headers=headers)
             await response.send(body)
             await response.eof()
-        finally:
-            self._downloads -= 1
 
     async def push(self, visit: Visit, form: Push) -> Outcome:
         """Makes one connected client consume the message now. Raises HeadraceError."""
