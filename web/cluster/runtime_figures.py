@@ -64,10 +64,14 @@ class RuntimeFigures:
         return self._difference("msgGetTotalTodayMorning", "msgGetTotalYesterdayMorning")
 
     @property
+    def disk_used(self) -> float | None:
+        """The used share of the file system that has the CommitLog."""
+        return self.rate("commitLogDiskRatio")
+
+    @property
     def disk_used_percent(self) -> float | None:
-        """Of the file system that has the CommitLog."""
-        ratio = self.rate("commitLogDiskRatio")
-        return None if ratio is None else ratio * 100
+        """The same in percent."""
+        return None if self.disk_used is None else self.disk_used * 100
 
     @property
     def refusal(self) -> str | None:
@@ -78,8 +82,7 @@ class RuntimeFigures:
         flags = self.count("runningFlags")
         if flags is not None:
             return next((reason for flag, reason in _REFUSALS.items() if flags & flag), None)
-        ratio = self.rate("commitLogDiskRatio")
-        return DISK_FULL if ratio is not None and ratio > REFUSES else None
+        return DISK_FULL if self.disk_used is not None and self.disk_used > REFUSES else None
 
     @property
     def log_begin(self) -> int | None:

@@ -107,18 +107,22 @@ class Disks:
         self._read_chart = read_chart
         self._now_s = now_s
 
-    async def table(self, brokers: Sequence[BrokerSample]) -> Table[DiskRow]:
-        """The disks of the brokers that answered."""
+    async def present(self, brokers: Sequence[BrokerSample]) -> list[BrokerSample]:
+        """Those that answered, with their run-time figures of now, which other parts of the page show: whether a broker refuses messages must not be half a minute old."""
         answering = [broker for broker in brokers if broker.problem is None]
-        outlooks = await self._cluster.map(self._outlook, answering)
-        answering = await asyncio.gather(*map(self._with_present_figures, answering))
-        rows = [disk_row(broker, outlook, self._now_s()) for broker, outlook in zip(answering, outlooks, strict=True)]
-        return Table("disks", DiskRow, rows, DISK_COLUMNS, empty="No broker has reported its disk yet.")
+        runtimes = await self._cluster.map(
+            ClusterReads(self._cluster).runtime, [broker.address for broker in answering]
+        )
+        return [
+            broker if isinstance(runtime, Exception) else replace(broker, runtime=runtime)
+            for broker, runtime in zip(answering, runtimes, strict=True)
+        ]
 
-    async def _with_present_figures(self, broker: BrokerSample) -> BrokerSample:
-        """The broker with its figures of now, which other parts of the page show: whether it refuses messages must not be half a minute old."""
-        [runtime] = await self._cluster.map(ClusterReads(self._cluster).runtime, [broker.address])
-        return broker if isinstance(runtime, Exception) else replace(broker, runtime=runtime)
+    async def table(self, brokers: Sequence[BrokerSample]) -> Table[DiskRow]:
+        """The disks of `present` brokers."""
+        outlooks = await self._cluster.map(self._outlook, brokers)
+        rows = [disk_row(broker, outlook, self._now_s()) for broker, outlook in zip(brokers, outlooks, strict=True)]
+        return Table("disks", DiskRow, rows, DISK_COLUMNS, empty="No broker has reported its disk yet.")
 
     async def _outlook(self, broker: BrokerSample) -> DiskForecast | TooEarly | None:
         async def fetch(admin: Admin) -> DiskForecast | TooEarly | None:

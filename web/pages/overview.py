@@ -11,6 +11,7 @@ from headrace.model import names
 from headrace.protocol.bodies import ClusterInfo
 from web.cluster.cluster import Cluster
 from web.cluster.protection import is_system_group
+from web.cluster.runtime_figures import RuntimeFigures
 from web.pages.alerts.alert_rows import FIRING_COLUMNS, FiringRow
 from web.pages.charts import (
     LATENCY,
@@ -203,11 +204,11 @@ class OverviewPages:
         empty = "No broker is registered with the name servers."
         tables.append(Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, enrich=self._add_runtime, empty=empty))
         data: dict[str, Any] = {"is_appliance": self._own.exists, "state": "", "uptime_ms": 0, "version": __version__}
-        data["charts"] = _charts(visit, sorted(info.broker_addr_table))
         masters = {row.broker: row.address for row in brokers if row.id == names.MASTER_ID}
-        (waiting, disks), data["stopped"] = await asyncio.gather(
+        (waiting, disks, present), data["stopped"] = await asyncio.gather(
             self._sampled(problems), stopped_brokers(self._reads, masters)
         )
+        data["charts"] = _charts(visit, sorted(info.broker_addr_table), present)
         data["weekend"] = weekend_answer(disks.rows)
         tables.append(disks)
         empty = "No alert is firing."
@@ -225,26 +226,24 @@ class OverviewPages:
             tables.append(Table("findings", FindingRow, findings, _FINDING_COLUMNS, empty=empty))
         return View("Dashboard", "overview.html", data, tables, problems=problems)
 
-    async def _sampled(self, problems: list[str | Problem]) -> tuple[Table[AttentionRow], Table[Any]]:
-        """Groups that need attention, and disks. Adds to `problems` what could not be read."""
+    async def _sampled(
+        self, problems: list[str | Problem]
+    ) -> tuple[Table[AttentionRow], Table[Any], Sequence[BrokerSample]]:
+        """Groups that need attention, disks, and the brokers that answered. Adds to `problems` what could not be read."""
         try:
             async with asyncio.timeout(_SAMPLE_TIMEOUT_S):
                 sample = await self._sampler.latest(_SAMPLE_AGE_S)
                 problems += [f"{broker.key}: {broker.problem}" for broker in sample.brokers if broker.problem]
                 handled = await self._handled(sample.brokers)
-                return _attention_table(sample.brokers, handled), await self._disks.table(sample.brokers)
+                present = await self._disks.present(sample.brokers)
+                return _attention_table(sample.brokers, handled), await self._disks.table(present), present
         except TimeoutError:
             values = {"seconds": f"{_SAMPLE_TIMEOUT_S:g}"}
             problems.append(Problem("disks: the brokers did not answer within {seconds} s", values))
-            return _attention_table((), {}), await self._disks.table(())
+            return _attention_table((), {}), await self._disks.table(()), ()
 
     async def _add_runtime(self, rows: Sequence[BrokerRow]) -> list[BrokerRow]:
-        async def of(row: BrokerRow) -> dict[str, str]:
-            return await self._cluster.read(
-                ("runtime info", row.address), lambda admin: admin.runtime_info(row.address)
-            )
-
-        answers = await self._cluster.map(of, rows)
+        answers = await self._cluster.map(self._reads.runtime, [row.address for row in rows])
         return [
             msgspec.structs.replace(row, problem=str(answer))
             if isinstance(answer, Exception)
@@ -253,31 +252,61 @@ class OverviewPages:
         ]
 
 
-def _charts(visit: Visit, brokers: Sequence[str]) -> Charts:
+def _charts(visit: Visit, names_of_brokers: Sequence[str], present: Sequence[BrokerSample]) -> Charts:
+    """The charts begin with the figures that the tables show."""
+    masters = {one.name: RuntimeFigures(one.runtime) for one in present if one.is_master}
+    lags = [one.lag for group, one in figures_by_group(present).items() if not is_system_group(group)]
     return charts_of(
         visit,
-        Chart("Messages per second", RATE, (Line("cluster.in", "Received"), Line("cluster.out", "Delivered"))),
-        Chart("Messages that groups have not consumed", NUMBER, (Line("cluster.lag", "All groups"),)),
-        Chart("Disk used", SHARE, tuple(Line(f"broker.disk/{name}", name, is_name=True) for name in brokers)),
+        Chart(
+            "Messages per second",
+            RATE,
+            (
+                Line("cluster.in", "Received", value=_sum([one.in_per_second for one in masters.values()])),
+                Line("cluster.out", "Delivered", value=_sum([one.out_per_second for one in masters.values()])),
+            ),
+        ),
+        Chart(
+            "Messages that groups have not consumed",
+            NUMBER,
+            (Line("cluster.lag", "All groups", value=sum(lags) if masters else None),),
+        ),
+        Chart(
+            "Disk used",
+            SHARE,
+            tuple(
+                Line(
+                    f"broker.disk/{name}",
+                    name,
+                    is_name=True,
+                    value=masters[name].disk_used if name in masters else None,
+                )
+                for name in names_of_brokers
+            ),
+        ),
         Chart(
             STORE_LATENCY,
             LATENCY,
-            tuple(Line(f"broker.p99/{name}", name, is_name=True) for name in brokers),
+            tuple(Line(f"broker.p99/{name}", name, is_name=True) for name in names_of_brokers),
         ),
     )
 
 
-def _with_runtime(row: BrokerRow, info: dict[str, str]) -> BrokerRow:
-    ratio = _first_number(info.get("commitLogDiskRatio", ""))
-    today = _first_number(info.get("msgPutTotalTodayNow", ""))
-    morning = _first_number(info.get("msgPutTotalTodayMorning", ""))
+def _sum(figures: Sequence[float | None]) -> float | None:
+    """The sum of those that are known; None if none is."""
+    known = [one for one in figures if one is not None]
+    return sum(known) if known else None
+
+
+def _with_runtime(row: BrokerRow, runtime: Mapping[str, str]) -> BrokerRow:
+    figures = RuntimeFigures(runtime)
     return msgspec.structs.replace(
         row,
-        version=info.get("brokerVersionDesc", ""),
-        put_per_second=_first_number(info.get("putTps", "")),
-        get_per_second=_first_number(info.get("getTransferedTps", "")),
-        messages_today=None if today is None or morning is None else int(today - morning),
-        disk_used_percent=None if ratio is None else ratio * 100,
+        version=figures.version or "",
+        put_per_second=figures.in_per_second,
+        get_per_second=figures.out_per_second,
+        messages_today=figures.in_today,
+        disk_used_percent=figures.disk_used_percent,
     )
 
 
@@ -301,14 +330,6 @@ def attention_rows(brokers: Sequence[BrokerSample], handled: Mapping[str, int]) 
         if not is_system_group(group)
         and (unhandled or (one.lag and (not one.members or (one.lag_ms or 0) >= BEHIND_MS)))
     ]
-
-
-def _first_number(text: str) -> float | None:
-    """The first of several numbers: RocketMQ has the rates of 10, 60 and 600 seconds in one text."""
-    try:
-        return float(text.split(maxsplit=1)[0])
-    except (IndexError, ValueError):
-        return None
 
 
 def _roles(status: Mapping[str, Any]) -> list[RoleRow]:

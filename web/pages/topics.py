@@ -1,6 +1,7 @@
 """Topics: the list, one topic with its queues and consumer groups, and how to create, change and delete them and send a message."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -27,7 +28,7 @@ from web.pages.settings import differences, shared_settings
 from web.pages.topic_consumers import TopicConsumers
 from web.paths import path_of
 from web.routes import Change, Outcome, Problem, Query, Route, View, Visit
-from web.sampling.sample import received_by_topic
+from web.sampling.sample import Sample, received_by_topic
 from web.sampling.sampler import PAGE_TIMEOUT_S, Sampler
 from web.tables.table import Choice, Column, Kind, Table
 
@@ -298,7 +299,7 @@ class TopicPages:
             raise NotFound("the topic {topic} does not exist", "Check its name in the list of topics.", topic=topic)
         kind = topic_kind(topic, await self._reader.system_names())
         masters = await self._reader.masters()
-        stats = await self._reader.statistics(topic)
+        stats, sample = await asyncio.gather(self._reader.statistics(topic), self._sampler.for_page())
         offsets = await self._reader.group_offsets({topic})
         queues = [
             QueueRow(
@@ -349,7 +350,7 @@ class TopicPages:
             "brokers_with_topic": sorted(own),
             "is_sendable": topic not in names.FORBIDDEN_TO_SEND and kind != DEAD_LETTER,
             "is_changeable": kind not in RESERVED,
-            "charts": _charts(visit, topic, groups),
+            "charts": _charts(visit, topic, groups, sample),
             "stopped": stopped,
             "delay_levels": await self._delay_levels(own),
         }
@@ -548,8 +549,13 @@ class TopicPages:
             raise Invalid(str(error)) from error
 
 
-def _charts(visit: Visit, topic: str, groups: Sequence[TopicGroupRow]) -> Charts:
+def _charts(visit: Visit, topic: str, groups: Sequence[TopicGroupRow], sample: Sample | None) -> Charts:
+    """The lags begin with those of the table, and what the groups had not consumed of other topics when the sample was taken."""
     furthest = sorted(groups, key=lambda row: -row.lag)
+    elsewhere: Counter[str] = Counter()
+    for broker in () if sample is None else sample.brokers:
+        for one in broker.progress:
+            elsewhere[one.group] += one.lag if one.topic != topic else 0
     return charts_of(
         visit,
         Chart(
@@ -560,7 +566,15 @@ def _charts(visit: Visit, topic: str, groups: Sequence[TopicGroupRow]) -> Charts
         Chart(
             "Lag of the topic's groups, across all their topics",
             NUMBER,
-            tuple(Line(f"group.lag/{row.group}", row.group, is_name=True) for row in furthest),
+            tuple(
+                Line(
+                    f"group.lag/{row.group}",
+                    row.group,
+                    is_name=True,
+                    value=None if sample is None else row.lag + elsewhere[row.group],
+                )
+                for row in furthest
+            ),
             FURTHEST_GROUPS,
         ),
     )

@@ -60,7 +60,8 @@ def table_rows(answers: Answers, rate: float, pages: int = 1) -> list[DiskRow]:
         cluster.admin = stand_in
         disks = Disks(cluster, read, lambda: FRIDAY)
         for _ in range(pages):
-            table = await disks.table([BROKER, BrokerSample("C", "broker-b", 0, "h:2", problem="down")])
+            present = await disks.present([BROKER, BrokerSample("C", "broker-b", 0, "h:2", problem="down")])
+            table = await disks.table(present)
         return list(table.rows)
 
     return asyncio.run(main())

@@ -418,10 +418,11 @@ def test_time_of_a_queue_that_was_reset_to_its_first_message_is_unknown() -> Non
     assert {(row.queue, row.consumed_at) for row in rows(shown(answers), "queues")} == {(0, 5), (1, None)}
 
 
-def test_charts_begin_with_the_lag_that_the_page_shows() -> None:
+def test_charts_begin_with_the_figures_that_the_page_shows() -> None:
     data = shown(Answers()).data
-    lag, delay = (data["charts"].charts[number].lines[0].value for number in range(2))
+    lag, delay, rate = (data["charts"].charts[number].lines[0].value for number in range(3))
     assert (lag, delay) == (data["summary"]["lag"], data["summary"]["delay"]) == (7, 90_000)
+    assert rate == data["summary"]["rate"]
 
 
 def test_queue_without_a_reader_is_found() -> None:

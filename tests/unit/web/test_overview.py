@@ -19,7 +19,7 @@ from web.pages.disks import Disks
 from web.pages.overview import AttentionRow, OverviewPages, attention_rows
 from web.routes import Access, View, Visit
 from web.sampling.own_appliance import OwnAppliance
-from web.sampling.sample import BrokerSample, ClientKind, Progress
+from web.sampling.sample import BrokerSample, ClientKind, Progress, Sample
 from web.sampling.sampler import Sampler
 
 
@@ -148,6 +148,40 @@ def test_charts_have_every_broker() -> None:
     for title in ("Disk used", STORE_LATENCY):
         assert [line.label for line in charts[title].lines] == [f"b{number}" for number in range(8)]
         assert [(first, last) for first, last, _ in charts[title].others] == [(7, 8)]
+
+
+class Busy(Brokers):
+    """Two masters that answer, one of which has a slave."""
+
+    async def broker_config(self, _address: str) -> dict[str, str]:
+        return {"brokerPermission": "6"}
+
+    async def runtime_info(self, address: str) -> dict[str, str]:
+        number = int(address.removeprefix("h:"))
+        rates = {"putTps": f"{number}.5 1 1", "getTransferedTps": f"{number * 10} 1 1"}
+        return {**rates, "commitLogDiskRatio": f"0.{number}", "commitLogMaxOffset": "1"}
+
+
+def test_charts_begin_with_the_figures_of_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sampled(_self: Sampler, _max_age_s: float) -> Sample:
+        progress = (Progress("billing", "Orders", 30, 0, 0.0), Progress("TOOLS_CONSUMER", "Orders", 9, 0, 0.0))
+        hosts = (("a", 0, "h:1"), ("a", 1, "h:2"), ("b", 0, "h:3"))
+        return Sample(1.0, tuple(BrokerSample("C", *host, progress=progress[: 2 - host[1]]) for host in hosts))
+
+    monkeypatch.setattr(Sampler, "latest", sampled)
+    view = show(Busy(6, "6"))
+    tables = {table.name: table for table in view.tables}
+    traffic, lag, disk, latency = view.data["charts"].charts
+    assert [line.value for line in traffic.lines] == [1.5 + 3.5, 10 + 30]
+    assert [line.value for line in lag.lines] == [sum(row.lag for row in tables["attention"].rows)] == [90]
+    used = {row.broker: row.used_percent / 100 for row in tables["disks"].rows}
+    assert {line.label: line.value for line in disk.lines} == {name: used[name] for name in ("a", "b")}
+    assert [line.value for line in latency.lines] == [None, None]
+
+
+def test_charts_begin_with_nothing_if_no_broker_answers() -> None:
+    unknown = show(Brokers(6, "6")).data["charts"].charts
+    assert [line.value for chart in unknown for line in chart.lines] == [None] * 7
 
 
 class NoNameServer(Brokers):

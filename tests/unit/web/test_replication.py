@@ -73,7 +73,10 @@ def shown(answers: Answers, log_ends: LogEnds | None = None, now_s: float = STAR
 
 
 def test_masters_and_slaves_are_listed_with_role_addresses_and_lag() -> None:
-    masters, slaves = shown(Answers()).tables
+    view = shown(Answers())
+    masters, slaves = view.tables
+    [chart] = view.data["charts"].charts
+    assert [line.value for line in chart.lines] == [slave.behind for slave in slaves.rows]
     a, b = masters.rows
     assert (a.role, a.ha_address, a.slaves, a.connected, a.behind) == ("SYNC_MASTER", "10.0.0.1:10912", 2, 2, 3_000)
     assert (a.state, b.state, b.slaves) == ("copying", "no master", 1)

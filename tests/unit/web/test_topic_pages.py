@@ -71,6 +71,21 @@ def test_group_without_waiting_messages_has_no_delay_and_the_furthest_groups_are
     assert [(first, last) for first, last, _ in chart.others] == [(7, 8)]
 
 
+def test_chart_of_lags_begins_with_that_of_the_table_and_what_waits_in_other_topics() -> None:
+    class Sampled(Answers):
+        async def for_page(self) -> Sample:
+            waiting = (("Orders", 99), ("Payments", 40), ("Refunds", 2))
+            progress = tuple(Progress("g0", topic, lag, None, 0.0) for topic, lag in waiting)
+            return Sample(7.0, (BrokerSample("C", "a", 0, "n:1", progress=progress),))
+
+    def values(stand_in: Answers) -> list[float | None]:
+        view = asyncio.run(pages_of(stand_in).show_topic(Visit("", Access.VIEWER, "", {"topic": "Orders"})))
+        return [line.value for line in view.data["charts"].charts[1].lines[:2]]
+
+    assert values(Sampled()) == [7 + 42, 6]
+    assert values(Answers()) == [None, None]
+
+
 def test_form_of_a_new_topic_and_the_api_have_the_same_defaults() -> None:
     class Empty(Answers):
         async def topics(self) -> list[str]:

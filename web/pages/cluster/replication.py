@@ -154,7 +154,10 @@ class ReplicationPage:
         of_name: dict[str, list[SlaveRow]] = {each.broker.name: [] for each in members}
         for slave in slaves:
             of_name[slave.broker].append(slave)
-        lines = tuple(Line(f"broker.behind/{each.key}", each.key, is_name=True) for each in copies)
+        lines = tuple(
+            Line(f"broker.behind/{each.key}", each.key, is_name=True, value=slave.behind)
+            for each, slave in zip(copies, slaves, strict=True)
+        )
         tables: list[Table[Any]] = [
             Table(
                 "masters",

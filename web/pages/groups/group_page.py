@@ -203,7 +203,9 @@ class GroupPage:
                     visit,
                     Chart("Lag", NUMBER, (Line(f"group.lag/{group}", "Messages not consumed", value=summary["lag"]),)),
                     Chart("Time lag", DURATION, (Line(f"group.time/{group}", "Time lag", value=summary["delay"]),)),
-                    Chart("Messages per second", RATE, (Line(f"group.out/{group}", "Delivered"),)),
+                    Chart(
+                        "Messages per second", RATE, (Line(f"group.out/{group}", "Delivered", value=summary["rate"]),)
+                    ),
                     Chart("Dead letters", NUMBER, (Line(f"group.dead/{group}", "Dead letters"),)),
                 ),
             },
