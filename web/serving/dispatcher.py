@@ -259,7 +259,18 @@ class Dispatcher:
                 break
         shown = typing.get_type_hints(change.form).keys() - secrets
         texts = {name: "\n".join(values) for name, values in sent.items() if name in shown and any(values)}
-        return self._pages.page(request, visit, _error_page(failure, status, texts), status=status)
+        view, here = _error_page(failure, status, texts), self._section(request)
+        return self._pages.page(request, visit, view, here=here, status=status)
+
+    def _section(self, request: Request) -> str:
+        """The entry of the navigation to which an address that cannot be shown belongs, or the page above it; empty if there is none."""
+        path = request.path.removeprefix(self._base_path)
+        while path:
+            for query, shape in self._shapes:
+                if shape.fullmatch(path):
+                    return query.menu or query.section
+            path = path.rpartition("/")[0]
+        return ""
 
     def _permit(self, change: Change[Any], request: Request, visit: Visit, csrf: str) -> None:
         """Raises NotLoggedIn, Refused unless the user may make the change, and a page of the session or a program sent it."""
@@ -341,7 +352,7 @@ class Dispatcher:
         except sqlite3.Error as again:  # the page must name the first cause
             logger.error("session unreadable request_path=%r error=%r", request.path, str(again))
             visit = self._visitors.stranger(request)
-        return self._pages.page(request, visit, view, status=status)
+        return self._pages.page(request, visit, view, here=self._section(request), status=status)
 
     def _add_headers(self, request: Request, response: HTTPResponse) -> None:
         for name, value in HEADERS.items():

@@ -175,6 +175,25 @@ def test_every_page_opens_for_the_lowest_role_that_may_see_it(
 
 
 @pytest.mark.slow
+def test_page_that_cannot_be_shown_links_to_its_list(routes: list[Route], browsers: dict[Access, Browser]) -> None:
+    lists = {route.menu: route.path for route in routes if isinstance(route, Query) and route.menu}
+    pages = {
+        path_of(route): route.menu or route.section
+        for route in routes
+        if isinstance(route, Query) and "<" in route.path
+    }
+    failed = []
+    for path, section in {**pages, "/topics/x/nothing/below": "Topics", "/exports/x/download": "Exports"}.items():
+        page = browsers[Access.ADMIN].get(path)
+        if page.status >= 400:
+            failed.append(path)
+            assert f'<nav class="crumbs" aria-label="Path"><a href="{lists[section]}">' in page.text, path
+    assert {"/topics/x", "/groups/x", "/users/x", "/alerts/rules/x", "/cluster/brokers/x", "/exports/x"} <= set(failed)
+    assert 'class="crumbs"' not in browsers[Access.ADMIN].get("/nothing").text
+    assert 'class="crumbs"' not in browsers[Access.VIEWER].get("/users/x").text, "it may not see the list"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("role", [Access.ANYONE, Access.ADMIN])
 def test_every_answer_of_every_route_has_the_security_headers(
     routes: list[Route], browsers: dict[Access, Browser], role: Access
