@@ -28,8 +28,8 @@ SHOWN = {
 }  # fmt: skip
 """Pages with texts that others choose."""
 ALL_ROWS = 250
-UNIT = re.compile(r"\d (ms|s|min|h|d)\b(?! \(local\))")
-"""A duration in English, but for the output of exports."""
+UNIT = re.compile(r"\d (?:(ms|s|min|h|d)\b(?! \(local\))|(%)(?!\w))")
+"""A duration or percentage in English, but for the output of exports."""
 CODE = frozenset({"code", "kbd", "pre"})
 NAMES = {"admin", "log", "login"}
 """Texts of the console that are also names of others."""

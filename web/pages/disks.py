@@ -85,9 +85,9 @@ DISK_COLUMNS: Final[tuple[Column[DiskRow], ...]] = (
         says=_refusal,
         help="When the disk is 90 % full, at the present rate of writes.",
     ),
-    Column("used_percent", "Disk used (%)", Kind.RATE, help="Usage of the file system that holds the CommitLog."),
+    Column("used_percent", "Disk used (%)", Kind.PERCENT, help="Usage of the file system that holds the CommitLog."),
     Column("free", "Free", Kind.BYTES),
-    Column("peak_percent", "Forecast peak (%)", Kind.RATE, help="Messages expire after fileReservedTime."),
+    Column("peak_percent", "Forecast peak (%)", Kind.PERCENT, help="Messages expire after fileReservedTime."),
     Column("history", "History", Kind.DURATION, help="How much history the forecast is based on."),
     Column(
         "note",

@@ -108,7 +108,7 @@ _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
     Column(
         "disk_used_percent",
         "Disk used (%)",
-        Kind.RATE,
+        Kind.PERCENT,
         is_enriched=True,
         help="Usage of the file system that holds the CommitLog.",
     ),

@@ -70,7 +70,8 @@ class Templates:
         self._environment.filters.update(
             number=format_number,
             whole=format_whole,
-            share=format_share,
+            percent=format_percent,
+            share=_translated_share,
             bytes=format_bytes,
             duration=_translated_duration,
             utc=format_utc,
@@ -112,9 +113,16 @@ def format_whole(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
 
 
-def format_share(value: float) -> str:
-    """A part of one in percent: 40.3 %."""
-    return f"{value * 100:,.1f} %"
+def format_percent(value: float) -> str:
+    """Percents with a decimal unless it is zero, as charts.js: 40.3, 39. Brokers may report whole percents only."""
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+@pass_context
+def _translated_share(context: Context, value: float) -> str:
+    """A part of one in percent, as the page's language writes it: 40.3 %."""
+    text: str = context["t"]("{percent} %", percent=format_percent(value * 100))
+    return text
 
 
 def format_bytes(value: float) -> str:

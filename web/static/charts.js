@@ -23,7 +23,7 @@
     return `${unit ? +amount.toFixed(2) : Math.round(amount)} ${units[unit]}`;
   }
 
-  // The units of durations in the page's language, by their English.
+  // The units of durations, and how percentages are written, in the page's language.
   const names = JSON.parse(document.querySelector("[data-units]")?.dataset.units || "{}");
 
   // The two largest units, the second only if it is not zero, as in tables: 1 min 15 s.
@@ -48,7 +48,7 @@
   }
 
   // For each unit: a value in full, a value at the axis, and the distances of the axis' values, which its format must not round.
-  const percent = (value) => `${+(value * 100).toFixed(1)} %`;
+  const percent = (value) => names.percent.replace("{percent}", +(value * 100).toFixed(1));
   const units = {
     rate: { full: (value) => full.format(value), axis: (value) => compact.format(value), steps: decimals(-1, 12) },
     number: { full: (value) => full.format(Math.round(value)), axis: (value) => compact.format(value), steps: decimals(0, 15), least: 4 },

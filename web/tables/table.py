@@ -46,6 +46,8 @@ class Kind(enum.Enum):
     """Per second."""
     SHARE = "share"
     """0 to 1, shown as a percentage."""
+    PERCENT = "percent"
+    """0 to 100; the heading has the percent sign."""
     YES_NO = "yes-no"
     LIST = "list"
     """Several texts."""

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from jinja2 import DictLoader
 
-from web.serving.html import Templates, breakable, format_bytes, format_share, format_whole, tone
+from web.serving.html import Templates, breakable, format_bytes, format_whole, tone
 from web.tables.table import Column
 from web.translations import translator
 from web.translations.durations import format_duration
@@ -52,9 +52,21 @@ def test_bytes_have_no_fraction_below_a_kibibyte(value: float, shown: str) -> No
     assert format_bytes(value) == shown
 
 
-def test_counts_are_whole_and_exact_and_shares_are_percentages() -> None:
+def test_counts_are_whole_and_exact() -> None:
     assert (format_whole(2029.6), format_whole((1 << 63) - 1)) == ("2,030", "9,223,372,036,854,775,807")
-    assert format_share(0.403) == "40.3 %"
+
+
+@pytest.mark.parametrize(
+    ("share", "english", "chinese"),
+    [(0.403, "40.3 %", "40.3%"), (0.39, "39 %", "39%"), (0, "0 %", "0%"), (1, "100 %", "100%")],
+)
+def test_share_is_a_percentage_in_the_page_s_language_without_a_decimal_that_is_zero(
+    share: float, english: str, chinese: str
+) -> None:
+    page = Templates("")._environment.from_string("{{ share | share }} {{ (share * 100) | percent }}")
+    for language, expected in (("en", english), ("zh", chinese)):
+        text = page.render(t=translator(language), share=share)
+        assert text == f"{expected} {expected.removesuffix('%').strip()}"
 
 
 def test_long_text_breaks_after_separators_and_in_very_long_words_only() -> None:

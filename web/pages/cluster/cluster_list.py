@@ -73,7 +73,7 @@ _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
     Column(
         "out_today", "Delivered today", Kind.NUMBER, is_enriched=True, help="Since midnight in the broker's time zone."
     ),
-    Column("disk_used_percent", "Disk used (%)", Kind.RATE, is_enriched=True),
+    Column("disk_used_percent", "Disk used (%)", Kind.PERCENT, is_enriched=True),
     Column("started", "Started", Kind.TIME, is_enriched=True),
     Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
 )

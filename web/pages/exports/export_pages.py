@@ -39,7 +39,8 @@ class RunRow(msgspec.Struct, frozen=True):
     format: str
     topics: list[str]
     state: str
-    progress: str
+    progress: float | None
+    """The share of the log that was read; None while this is not known."""
     ended: int | None
     output: str
     """The last line that it printed."""
@@ -95,7 +96,7 @@ _RUN_COLUMNS: Final[tuple[Column[RunRow], ...]] = (
     Column("format", "Format", says=lambda row: (row.format.capitalize(), {})),
     Column("topics", "Topics", Kind.LIST),
     Column("state", "State", is_word=True),
-    Column("progress", "Progress"),
+    Column("progress", "Progress", Kind.SHARE),
     Column("ended", "Ended", Kind.TIME),
     Column("output", "Output"),
 )
@@ -314,7 +315,7 @@ def _run_table(runs: Sequence[Run]) -> Table[RunRow]:
             run.format,
             run.topics,
             run.state,
-            f"{run.done_bytes * 100 // run.total_bytes} %" if run.total_bytes else "",
+            run.done_bytes / run.total_bytes if run.total_bytes else None,
             run.ended_ms,
             run.output[-1] if run.output else "",
         )
