@@ -11,6 +11,7 @@ from web.accounts.sessions import Sessions
 from web.accounts.time_zones import server_zone, zones
 from web.accounts.users import LOGS_IN_ELSEWHERE, User, Users
 from web.errors import Invalid, NotFound
+from web.pages.audit_actions import ACTION_WORDS, ACTIONS
 from web.paths import path_of
 from web.routes import Access, Change, Outcome, Query, Route, View, Visit, secret
 from web.tables.table import Column, Kind, Table
@@ -115,7 +116,7 @@ _SESSION_COLUMNS: Final[tuple[Column[SessionRow], ...]] = (
 _AUDIT_COLUMNS: Final[tuple[Column[AuditEntry], ...]] = (
     Column("at_ms", "Time", Kind.TIME),
     Column("user", "User"),
-    Column("action", "Action"),
+    Column("action", "Action", says=lambda row: (ACTION_WORDS.get(row.action, row.action), {})),
     Column("subject", "Subject"),
     Column("outcome", "Outcome", is_word=True),
     Column("address", "Address"),
@@ -157,7 +158,15 @@ class UserPages:
             Query("/users/<user:str>", self.show_user, "Show a user.", admin, section=_MENU),
             Query("/sessions/<session:str>", self.show_session, "Show a session.", admin, section=_MENU),
             Query("/account", self.show_account, "Show your own account."),
-            Query("/audit", self.list_audit, "Show the audit log.", admin, "Audit log", shortcut="a"),
+            Query(
+                "/audit",
+                self.list_audit,
+                "Show the audit log.",
+                admin,
+                "Audit log",
+                shortcut="a",
+                arguments=ACTIONS.argument,
+            ),
             Change(
                 "/users",
                 AddUserForm,
@@ -289,6 +298,8 @@ class UserPages:
             AuditEntry,
             entries,
             _AUDIT_COLUMNS,
+            choices=(ACTIONS,),
+            choose=lambda row, chosen: chosen["action"] in {"all", row.action},
             search=("user", "address", "action", "subject", "outcome", "before", "after"),
             sort="-at_ms",
             empty="The audit log is empty.",

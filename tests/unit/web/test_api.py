@@ -194,6 +194,22 @@ def test_program_with_a_token_reads_a_table_as_csv_or_json_lines(console: Runnin
 
 
 @pytest.mark.slow
+def test_audit_log_has_words_on_its_page_and_identifiers_for_programs(console: RunningConsole) -> None:
+    admin = console.administrator()
+    create(admin, "viewer")
+    page = admin.get("/audit?action=token.create").text
+    assert ">create API token</option>" in page
+    assert re.findall(r'data-label="Action">\s*([^<]*?)\s*<', page) == ["create API token"]
+    admin.cookies["language"] = "zh"
+    assert "创建 API 令牌" in admin.get("/audit").text
+    [row] = [json.loads(line) for line in admin.get("/audit?action=token.create&format=jsonl").text.splitlines()]
+    assert (row["action"], row["subject"]) == ("token.create", "ci")
+    assert '"token.create"' in admin.get("/audit?format=csv").text
+    assert {one["action"] for one in admin.get("/api/v1/audit").json()["audit"]["rows"]} >= {"token.create", "login"}
+    assert admin.get("/audit?action=nothing").status == 400
+
+
+@pytest.mark.slow
 def test_document_has_every_operation_and_no_open_reference(tmp_path: Path) -> None:
     with RunningConsole(tmp_path, console_base_path="/headrace") as console:
         admin = console.administrator()

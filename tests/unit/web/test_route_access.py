@@ -12,6 +12,7 @@ from headrace.client.settings import ClientConfig
 from support.console import Browser, RunningConsole, request
 from web.application import ConsoleSettings, make_console
 from web.config import ConsoleConfig
+from web.pages.audit_actions import ACTION_WORDS
 from web.paths import API
 from web.routes import Access, Change, Query, Raw, Route
 from web.serving.page_renderer import MENU_GROUPS
@@ -47,6 +48,11 @@ def test_every_entry_of_the_navigation_is_in_one_group(routes: list[Route]) -> N
     entries = sorted(route.menu for route in routes if isinstance(route, Query) and route.menu)
     assert sorted(name for _, names in MENU_GROUPS for name in names) == entries
     assert {title for title, _ in MENU_GROUPS if title} <= set(catalogue("zh"))
+
+
+def test_every_action_of_the_audit_log_has_words(routes: list[Route]) -> None:
+    without_form = {"login", "logout", "export.download"}
+    assert {route.action for route in routes if isinstance(route, Change)} | without_form == set(ACTION_WORDS)
 
 
 def test_no_form_takes_a_field_that_it_does_not_declare(routes: list[Route]) -> None:
