@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from support.accessibility import findings
+from support.accessibility import findings, wide_tables
 from support.console import PASSWORD
 from support.console_world import World, console_world
 
@@ -44,11 +44,6 @@ CUT = """() => {
     return found;
 }"""
 """What is empty, and what is cut, with nothing that shows it: a large screen may scroll tables, whose edges then have a shadow."""
-
-
-WIDE = """() => [...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth)
-    .map((one) => `${one.ariaLabel}: ${one.scrollWidth - one.clientWidth}`)"""
-"""The tables that have to be scrolled, and by how many pixels."""
 
 
 def log_in(page: Page, port: int) -> None:
@@ -93,7 +88,7 @@ def test_tables_fit_into_a_window_of_1280_pixels(world: World, page: Page, langu
     found = {}
     for route, path in sorted(world.pages.items()):
         page.goto(f"http://127.0.0.1:{world.port}{path}")
-        found[route] = page.evaluate(WIDE)
+        found[route] = wide_tables(page)
     assert {route: tables for route, tables in found.items() if tables} == {}
 
 

@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from headrace import Admin, Message, Reject
 from headrace.client.consuming.received_message import ReceivedMessage
+from support.accessibility import wide_tables
 from support.appliance import Appliance
 from support.console import PASSWORD, RunningConsole
 from support.consuming import create_topic, eventually, push
@@ -17,6 +18,7 @@ from support.servers import wait_until
 pytestmark = pytest.mark.slow
 SMALL = {"mappedFileSizeCommitLog": "16777216"}
 PAYLOAD = "<img src=x onerror=alert(1)>"
+BODY = f"{PAYLOAD} in a text that is longer than a line of the table"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ async def give_up_three(appliance: Appliance) -> None:
         async with producing(appliance, "shop", trace=True) as producer:
             for number in range(3):
                 properties = {"colour": PAYLOAD}
-                await producer.send(Message("Orders", PAYLOAD, PAYLOAD, f"order-{number}", properties=properties))
+                await producer.send(Message("Orders", BODY, PAYLOAD, f"order-{number}", properties=properties))
         await eventually(lambda: len(seen) == 3, "all are rejected")
     async with Admin(patient(appliance)) as admin:
         await dump(admin, "%DLQ%billing", 3)  # brokers create and register the topic a little later
@@ -128,6 +130,12 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     page.get_by_label("State").select_option("all")
     expect(page.get_by_role("columnheader", name="Resent")).to_be_visible()
     expect(page.get_by_role("status")).to_contain_text("Resent: 2. Skipped because they had been resent before: 1.")
+    expect(page.locator("#table-letters .note").get_by_text("admin", exact=True)).to_have_count(3)
+    address = page.url
+    for language in ("zh", "en"):
+        page.context.add_cookies([{"name": "language", "value": language, "url": address}])
+        page.goto(address)
+        assert wide_tables(page) == []
 
     page.get_by_role("link").filter(has_text="0").and_(page.locator("th a")).first.click()
     expect(page.get_by_role("heading", name="Push to one client")).to_be_visible()

@@ -8,6 +8,8 @@ from playwright.sync_api import Page
 _OPEN: Final = "for (const one of document.querySelectorAll('details')) one.open = true"
 _PLAIN: Final = "for (const one of document.querySelectorAll('.scroll')) one.style.background = 'var(--surface)'"
 """The shadows at the edges of tables are gradients, on which axe does not check the contrast of text."""
+_WIDE: Final = """() => [...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth)
+    .map((one) => `${one.ariaLabel}: ${one.scrollWidth - one.clientWidth}`)"""
 _RUN: Final = "options => axe.run(document, options).then(result => result.violations)"
 
 
@@ -23,6 +25,12 @@ def findings(page: Page) -> list[str]:
     page.emulate_media(color_scheme="dark")
     colours = {"resultTypes": ["violations"], "runOnly": ["color-contrast", "link-in-text-block"]}
     return found + _run(page, colours, "dark")
+
+
+def wide_tables(page: Page) -> list[str]:
+    """The tables that have to be scrolled sideways, and by how many pixels."""
+    found: list[str] = page.evaluate(_WIDE)
+    return found
 
 
 def _run(page: Page, options: dict[str, Any], theme: str) -> list[str]:

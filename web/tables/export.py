@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from web.tables.table import Column, Kind
+from web.tables.table import Column, Kind, with_below
 
 EXPORT_TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 """The types of the formats, for HTTP."""
@@ -17,7 +17,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\u
 
 def to_csv(columns: Sequence[Column[Any]], rows: Sequence[msgspec.Struct]) -> Iterator[bytes]:
     """A line with the names of the fields, then one for each row. Texts that a spreadsheet would run as formulas begin with an apostrophe."""
-    columns = [*columns, *(Column(column.note, "") for column in columns if column.note)]
+    columns = with_below(columns)
     yield _line([column.key for column in columns], csv.QUOTE_MINIMAL)
     for row in rows:
         # Every cell is quoted: spreadsheets of some languages separate cells at semicolons too.

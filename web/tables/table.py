@@ -79,8 +79,8 @@ class Column(Generic[R]):
     """For a LIST: text and address of each."""
     says: Callable[[R], tuple[str, Mapping[str, Any]] | None] | None = None
     """What pages show in place of the value: a key of the translations and its values; None: the value itself."""
-    note: str = ""
-    """The field of a text that is shown below the value."""
+    below: tuple["Column[R]", ...] = ()
+    """What pages show below the value, each with its heading if it has one, unless it is empty. Exports have these as columns of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Table(Generic[R]):
     def _read(self, arguments: Mapping[str, str], prefix: str) -> Selection:
         sort = arguments.get(f"{prefix}sort", self.sort)
         is_descending, key = sort.startswith("-"), sort.removeprefix("-")
-        sortable = {column.key for column in self.columns if not column.is_enriched}
+        sortable = {column.key for column in with_below(self.columns) if not column.is_enriched}
         if key and key not in sortable:
             raise Invalid(
                 "the table {name} cannot be sorted by {key}",
@@ -263,6 +263,11 @@ class TableView(Generic[R]):
         is_first_descending = column.kind not in {Kind.TEXT, Kind.ID, Kind.LIST}
         is_descending = not now.is_descending if now.sort == column.key else is_first_descending
         return self.arguments(sort=f"{'-' if is_descending else ''}{column.key}", page=1)
+
+
+def with_below(columns: Sequence[Column[R]]) -> list[Column[R]]:
+    """The columns, each followed by those that pages show below it."""
+    return [each for column in columns for each in (column, *column.below)]
 
 
 def _sort_key(value: object) -> tuple[int, Any]:

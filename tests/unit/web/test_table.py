@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -124,6 +125,13 @@ def test_csv_quotes_texts_and_disarms_formulas() -> None:
     assert b"".join(to_csv(COLUMNS, rows)).decode() == (
         'name,size,extra\r\n"\'=HYPERLINK(""x"")","1",""\r\n"a ""b"", c\nd;=1","",""\r\n'
     )
+
+
+def test_column_below_another_is_sorted_by_and_exported_as_its_own() -> None:
+    columns = (replace(COLUMNS[0], below=(COLUMNS[1],)), COLUMNS[2])
+    one = Table("things", Row, [Row("a", 2), Row("b", 1)], columns)
+    assert [row.name for row in filled(one, sort="size").rows] == ["b", "a"]
+    assert b"".join(to_csv(columns, one.rows[:1])).decode() == 'name,size,extra\r\n"a","2",""\r\n'
 
 
 @pytest.mark.parametrize(

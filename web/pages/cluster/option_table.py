@@ -52,13 +52,13 @@ def option_table(values: Mapping[str, str], own: OwnServer | None, page: str) ->
         return None if row.is_changeable is False else f"{page}?key={row.key}#change"
 
     columns: list[Column[OptionRow]] = [
-        Column("key", "Option", link=link, note="description"),
+        Column("key", "Option", link=link, below=(Column("description", "", is_word=True),)),
         Column("value", "Value"),
     ]
     choices: tuple[Choice, ...] = ()
     if own is not None:
         columns += [
-            Column("origin", "Origin", Kind.WORD, note="source"),
+            Column("origin", "Origin", Kind.WORD, below=(Column("source", "", is_word=True),)),
             Column("started_with", "Value at the start", is_shown_if_any=True),
             Column("is_changeable", "Changeable", Kind.YES_NO, help="Whether it can be changed while the server runs."),
         ]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -116,20 +117,42 @@ _GROUP_COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
 _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
     Column("offset_id", "Choose", Kind.CHOICE),
     Column("id", "Message id", Kind.ID, link=lambda row: message_path(row.offset_id, "")),
+    Column(
+        "original_id",
+        "Original message id",
+        Kind.ID,
+        link=lambda row: message_path(row.original_id, row.original_topic),
+    ),
     Column("stored_at", "Dead-lettered", Kind.TIME, help="When the message became a dead letter."),
-    Column("resent_at", "Resent", Kind.TIME, is_shown_if_any=True),
     Column(
-        "again_at",
-        "Dead-lettered again",
+        "resent_at",
+        "Resent",
         Kind.TIME,
-        help="When the resent copy became a dead letter itself, if that dead letter is in this table.",
         is_shown_if_any=True,
+        below=(
+            Column(
+                "copy_id",
+                "Copy",
+                Kind.ID,
+                link=lambda row: message_path(row.copy_id, "") if row.copy_id else None,
+                says=lambda row: ("unknown", {}) if row.copy_id == "" else None,
+            ),
+            Column(
+                "again_at",
+                "Dead-lettered again",
+                Kind.TIME,
+                help="When the resent copy became a dead letter itself, if that dead letter is in this table.",
+            ),
+        ),
     ),
     Column(
-        "handled_at", "Handled", Kind.TIME, help="When the dead letter was marked as handled.", is_shown_if_any=True
+        "handled_at",
+        "Handled",
+        Kind.TIME,
+        help="When the dead letter was marked as handled.",
+        is_shown_if_any=True,
+        below=(Column("handled_by", "Handled by"), Column("note", "Note")),
     ),
-    Column("handled_by", "Handled by", is_shown_if_any=True),
-    Column("note", "Note", is_shown_if_any=True),
     Column("keys", "Keys", Kind.LIST),
     Column("body", "Body"),
     Column(
@@ -141,20 +164,6 @@ _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
     Column("original_topic", "Original topic", link=lambda row: path_of("topics", row.original_topic)),
     Column("tag", "Tag"),
     Column("size", "Size", Kind.BYTES),
-    Column(
-        "original_id",
-        "Original message id",
-        Kind.ID,
-        link=lambda row: message_path(row.original_id, row.original_topic),
-    ),
-    Column(
-        "copy_id",
-        "Copy",
-        Kind.ID,
-        link=lambda row: message_path(row.copy_id, "") if row.copy_id else None,
-        is_shown_if_any=True,
-        says=lambda row: ("unknown", {}) if row.copy_id == "" else None,
-    ),
 )
 
 
@@ -293,7 +302,7 @@ class DeadLetterPages:
             if page.next_offsets is not None:
                 at = ".".join(map(str, page.next_offsets))
                 data["next"] = _given(begin=begin, end=end, state=visit.arguments.get("state", ""), at=at)
-        columns = _LETTER_COLUMNS
+        columns = _columns(rows)
         if visit.access < Access.OPERATOR:
             columns = tuple(column for column in columns if column.kind is not Kind.CHOICE)
         table = Table(
@@ -454,6 +463,16 @@ class DeadLetterPages:
 
 def _mark_of(row: MessageRow, find: FindMark) -> Mark | None:
     return find(row.offset_id, row.queue, row.queue_offset)
+
+
+def _columns(rows: Sequence[LetterRow]) -> tuple[Column[LetterRow], ...]:
+    """Tags and original ids have no columns of their own where there are those of what was done, which need their room."""
+    if not any(row.resent_at or row.handled_at for row in rows):
+        return _LETTER_COLUMNS
+    columns = {column.key: column for column in _LETTER_COLUMNS}
+    for outer, inner in (("id", "original_id"), ("original_topic", "tag")):
+        columns[outer] = replace(columns[outer], below=(columns.pop(inner),))
+    return tuple(columns.values())
 
 
 def _given(**arguments: str) -> dict[str, str]:
