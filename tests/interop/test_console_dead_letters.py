@@ -89,6 +89,10 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
     assert handled.status == 303, handled.cause
     assert [row["keys"] for row in letters(browser, group, 1, "?state=handled")] == [["key-0"]]
     assert PAYLOAD not in browser.get(f"/dead-letters/{group}?state=handled").text
+    exported = [json.loads(one) for one in browser.get(f"/dead-letters/{group}/export").text.splitlines()]
+    assert sorted((one["keys"], one["handled_by"], one["note"]) for one in exported if one["handled_at"]) == [
+        (["key-0"], "admin", PAYLOAD)
+    ]
     assert browser.read("/dead-letters?filter=paged-dead")["groups"]["rows"][0]["unhandled"] == 3
     undone = browser.send(f"/dead-letters/{group}/unhandle", {"message": rows[0]["offset_id"]})
     assert undone.status == 303, undone.cause
@@ -102,6 +106,7 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
     sheet = browser.get(f"/dead-letters/{group}/export?format=csv")
     assert sheet.headers["content-type"].startswith("text/csv")
     assert len(sheet.text.splitlines()) == 5
+    assert sheet.text.splitlines()[0].endswith(",resent_at,copy_id,handled_at,handled_by,note")
 
     async def main() -> None:
         again = Gathered()
@@ -123,6 +128,11 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
     assert letters(browser, group, 0) == []
     rows = letters(browser, group, 4, "?state=handled")
     assert all(row["resent_at"] and row["copy_id"] and row["handled_by"] == "admin" for row in rows)
+    exported = [json.loads(one) for one in browser.get(f"/dead-letters/{group}/export").text.splitlines()]
+    done = ("resent_at", "copy_id", "handled_at", "handled_by", "note")
+    assert {one["id"]: [one[key] for key in done] for one in exported} == {
+        row["id"]: [row[key] for key in done] for row in rows
+    }
     message = browser.get(f"/messages/{rows[0]['offset_id']}")
     assert f"/dead-letters/{group}/resend" in message.text
     assert browser.send(f"/messages/{rows[0]['offset_id']}/resend", {}).status == 400

@@ -197,7 +197,7 @@ class DeadLetterPages:
             ),
             Raw(
                 f"{group}/export",
-                LetterExport(self._queues).answer,
+                LetterExport(self._queues, self._book, self._handled).answer,
                 Access.VIEWER,
                 summary="Download the dead letters of a group with their bodies.",
                 arguments={

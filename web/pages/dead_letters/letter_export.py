@@ -1,5 +1,6 @@
-"""Dead letters with their whole bodies as JSON Lines or CSV, read and sent a few at a time."""
+"""Dead letters with their whole bodies, and with what was done about them, as JSON Lines or CSV, read and sent a few at a time."""
 
+import asyncio
 import base64
 from typing import Any, Final
 
@@ -10,7 +11,10 @@ from headrace import MessageExt
 from headrace.errors import RemoteProtocolError
 from headrace.model.host import format_host
 from web.errors import Invalid, NotFound
+from web.pages.dead_letters.handled_book import Mark
+from web.pages.dead_letters.handled_letters import HandledLetters
 from web.pages.dead_letters.letter_queues import LetterQueues
+from web.pages.dead_letters.resend_book import Letter, ResendBook, Resent
 from web.pages.downloads import Downloads
 from web.pages.groups.resets import parse_time
 from web.pages.messages.bodies import body_of
@@ -41,6 +45,14 @@ class LetterLine(msgspec.Struct, frozen=True):
     body_base64: str | None
     body_problem: str
     """Why the body is missing or incomplete."""
+    resent_at: int | None
+    """When it was sent again; None: not yet."""
+    copy_id: str | None
+    """As that of the page: empty if the console does not know whether the copy was stored."""
+    handled_at: int | None
+    """When it was marked as handled; None: it is not."""
+    handled_by: str
+    note: str
 
 
 _COLUMNS: Final[tuple[Column[LetterLine], ...]] = tuple(
@@ -51,8 +63,10 @@ _COLUMNS: Final[tuple[Column[LetterLine], ...]] = tuple(
 class LetterExport:
     """Serves exports."""
 
-    def __init__(self, queues: LetterQueues) -> None:
+    def __init__(self, queues: LetterQueues, book: ResendBook, handled: HandledLetters) -> None:
         self._queues = queues
+        self._book = book
+        self._handled = handled
         self._downloads = Downloads(_AT_ONCE)
 
     async def answer(self, request: Request, visit: Visit) -> HTTPResponse | None:
@@ -68,6 +82,7 @@ class LetterExport:
         ranges = await self._queues.ranges(
             group, parse_time(begin) if begin else 0, parse_time(end, is_end=True) if end else None
         )
+        find = await self._handled.finder(group)
         with self._downloads.place():
             headers = {
                 "Content-Disposition": f'attachment; filename="dead-letters.{kind}"',
@@ -78,7 +93,10 @@ class LetterExport:
                 if kind == "csv":
                     await response.send(next(to_csv(_COLUMNS, [])))
                 async for message in self._queues.read(ranges):
-                    line = _line(group, message)
+                    letter = Letter(group, message.offset_message_id, message.message_id)
+                    resent = (await asyncio.to_thread(self._book.find, [letter])).get(letter)
+                    mark = find(message.offset_message_id, message.queue_id, message.queue_offset)
+                    line = _line(group, message, resent, mark)
                     await response.send(
                         list(to_csv(_COLUMNS, [line]))[1] if kind == "csv" else next(to_json_lines([line]))
                     )
@@ -91,7 +109,7 @@ class LetterExport:
         return None
 
 
-def _line(group: str, message: MessageExt) -> LetterLine:
+def _line(group: str, message: MessageExt, resent: Resent | None, mark: Mark | None) -> LetterLine:
     text, coded, problem = None, None, ""
     try:
         body, is_whole = body_of(message, _MOST_BODY)
@@ -117,4 +135,9 @@ def _line(group: str, message: MessageExt) -> LetterLine:
         text,
         coded,
         problem,
+        None if resent is None else resent.at_ms,
+        None if resent is None else resent.copy_id,
+        None if mark is None else mark.at_ms,
+        "" if mark is None else mark.user,
+        "" if mark is None else mark.note,
     )
