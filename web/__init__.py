@@ -14,7 +14,7 @@ Rooms, from top to bottom; each imports only those below it (`.importlinter`):
     cluster       reads a cluster through headrace's Admin
     routes        what a room declares: Query, Change, View, Visit
     tables        typed rows as HTML, CSV, JSON Lines and JSON
-    config …      options, errors, the listener
+    config …      options, errors, files, the listener
 
 It imports `headrace.client`, `headrace.model` and the read side of `ipc`, never broker, store or appliance.
 """

@@ -5,12 +5,12 @@ user is answered, except those within `unsynced`.
 """
 
 import contextlib
-import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from web.database_file import open_database_file
 from web.errors import DatabaseUnusable
 
 _SCHEMAS: Final = (
@@ -60,17 +60,10 @@ def open_database(folder: Path) -> sqlite3.Connection:
     path = folder / "console.db"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.fchmod(file, 0o600)  # of a copy that an administrator put back, for example
-        finally:
-            os.close(file)
-        connection = sqlite3.connect(path, isolation_level=None)
+        connection = open_database_file(path)
     except (OSError, sqlite3.Error) as error:
         raise DatabaseUnusable(path, str(error), _WITHOUT) from error
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         for number, schema in enumerate(_SCHEMAS[version:], version + 1):

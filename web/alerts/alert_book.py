@@ -8,7 +8,6 @@ A change is one transaction. Without settings the default rules apply.
 """
 
 import logging
-import os
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ import msgspec
 from web.alerts.channels import Channel
 from web.alerts.evaluator import AlertEvent
 from web.alerts.rules import DEFAULT_RULES, Rule
+from web.database_file import open_database_file
 
 T = TypeVar("T")
 
@@ -41,11 +41,10 @@ class AlertBook:
         """Opens or creates the file; if that is impossible, in memory, and says so in the log."""
         self._turn = threading.Lock()
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-            self._connection = _open(str(path))
+            self._connection = open_database_file(path, _SCHEMA, isolation_level="DEFERRED")
         except (OSError, sqlite3.Error) as error:
             logger.error("alerts kept in memory only, will be lost on restart path=%s error=%r", path, str(error))
-            self._connection = _open(":memory:")
+            self._connection = open_database_file(None, _SCHEMA, isolation_level="DEFERRED")
 
     def close(self) -> None:
         """Closes the file."""
@@ -115,15 +114,3 @@ class AlertBook:
     def _store_setting(self, name: str, body: bytes) -> None:
         with self._turn, self._connection as connection:
             connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, body))
-
-
-def _open(name: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(name, check_same_thread=False, timeout=5)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.executescript(_SCHEMA)
-    except BaseException:
-        connection.close()
-        raise
-    return connection

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from web.database_file import open_database_file
 from web.history.tiers import GAP, TIERS, Tier, mean, tier_for
 
 MOST_SERIES: Final = 8_192  # limit: 32 KiB for each sample
@@ -210,12 +211,8 @@ def open_history(path: Path) -> HistoryFile:
 
 
 def _open(path: Path | None) -> tuple[sqlite3.Connection, dict[str, _Series]]:
-    if path is not None:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-    connection = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=5)
+    connection = open_database_file(path, synchronous="NORMAL", isolation_level="DEFERRED")
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
