@@ -182,7 +182,7 @@ class Users:
     @staticmethod
     def _require(done: sqlite3.Cursor, name: str) -> None:
         if done.rowcount == 0:
-            raise NotFound("the user {name} does not exist", name=name[:80])
+            raise NotFound("the user {name} does not exist", "Choose one from the list.", name=name[:80])
 
 
 def check_password(password: str, user: str) -> None:

@@ -126,7 +126,7 @@ class TokenPages:
     def _find(self, visit: Visit) -> Token:
         found = next((token for token in self._visible(visit) if token.id == visit.path["token"]), None)
         if found is None:
-            raise NotFound("the token does not exist, was revoked or has expired")
+            raise NotFound("the token does not exist, was revoked or has expired", "Choose one from the list.")
         return found
 
 

@@ -444,7 +444,7 @@ class TopicPages:
                 "Nothing was changed: not all brokers could be read. Choose one broker, or try again.",
             )
         if not before:
-            raise NotFound("the topic {topic} does not exist", topic=topic)
+            raise NotFound("the topic {topic} does not exist", "Check its name in the list of topics.", topic=topic)
         check_topic(topic, await self._reader.system_names())
         config = _config(topic, form)
         targets = [form.broker] if form.broker else sorted(before)

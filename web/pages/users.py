@@ -246,7 +246,7 @@ class UserPages:
         name = visit.path["user"]
         user = self._users.find(name)
         if user is None:
-            raise NotFound("the user {name} does not exist", name=name[:80])
+            raise NotFound("the user {name} does not exist", "Choose one from the list.", name=name[:80])
         sessions = [session for session in self._session_rows() if session.user == name]
         data = {
             "user": user.name,
@@ -267,7 +267,7 @@ class UserPages:
         """One session."""
         session = next((row for row in self._session_rows() if row.session == visit.path["session"]), None)
         if session is None:
-            raise NotFound("the session has ended")
+            raise NotFound("the session has ended", "Choose one from the list.")
         return View("Session", "users/session.html", {"session": session}, subject=session.user)
 
     async def show_account(self, visit: Visit) -> View:
@@ -350,7 +350,7 @@ class UserPages:
         """Ends a session."""
         ended = self._sessions.close_id(visit.path["session"])
         if ended is None:
-            raise NotFound("the session has already ended")
+            raise NotFound("the session has already ended", "Reload the page.")
         before = {"user": ended.user, "address": ended.address}
         return Outcome("The session was ended.", {}, "/users", before)
 

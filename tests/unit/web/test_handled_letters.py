@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -302,6 +303,26 @@ def test_letters_of_another_group_and_none_are_refused(book: HandledBook, resend
             await changes.handle(VISIT, HandleForm())
         with pytest.raises(Invalid, match="not in %DLQ%billing"):
             await changes.handle(VISIT, HandleForm([world.stored[0].offset_message_id]))
+
+    asyncio.run(main())
+    assert book.marks() == []
+
+
+def test_letter_of_a_broker_with_another_address_is_refused_with_what_to_do(
+    book: HandledBook, resend_book: ResendBook
+) -> None:
+    class Moved(World):
+        async def view_message(self, message_id: str, **more: Any) -> MessageExt:
+            found = await super().view_message(message_id, **more)
+            return replace(found, store_host=("192.0.2.10", 10911))
+
+    world = Moved(1)
+
+    async def main() -> None:
+        changes = Console(world, book, resend_book).changes
+        with pytest.raises(Invalid, match="is not in this cluster") as refused:
+            await changes.handle(VISIT, HandleForm([world.stored[0].offset_message_id]))
+        assert "the broker is registered" in refused.value.advice
 
     asyncio.run(main())
     assert book.marks() == []

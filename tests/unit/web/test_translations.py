@@ -79,6 +79,18 @@ def texts_of_failures() -> Iterator[str]:
                             yield from named.get(part.id, [])
 
 
+def test_error_of_a_page_about_what_does_not_exist_says_what_to_do() -> None:
+    silent = [
+        f"{path.name}:{node.lineno}"
+        for room in ("accounts", "alerts", "pages")
+        for path in (WEB / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "NotFound"
+        if len(node.args) < 2
+    ]
+    assert silent == []
+
+
 TABLES = {
     "ACTION_WORDS", "CHECK", "FAILED_LOGINS", "FIRST_BROKERS", "FURTHEST_GROUPS", "LOGS_IN_ELSEWHERE", "STORE_LATENCY", "WHAT_WORDS", "WRONG_PASSWORDS",
     "_ALLOWED", "_EVENT_WORDS", "_FAILED", "_FAILED_AT", "_LABELS", "_MEASURES", "_MEASURES_OF_ONE", "_NO_SAMPLE", "_OWN_TOPICS",

@@ -288,7 +288,11 @@ class AlertPages:
         name = visit.path["channel"]
         before = self._channel(name)
         if before is None:
-            raise NotFound("the channel {name} does not exist or is built in", name=repr(name[:80]))
+            raise NotFound(
+                "the channel {name} does not exist or is built in",
+                "Choose one from the list of channels.",
+                name=repr(name[:80]),
+            )
         self._alerts.change_channels([one for one in self._alerts.channels if one.name != name])
         return Outcome("The channel {channel} was deleted.", {"channel": name}, "/alerts", before=public(before))
 

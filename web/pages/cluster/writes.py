@@ -113,7 +113,11 @@ class Writes:
         admin = self._reads.cluster.admin
         before = permission_of(await admin.broker_config(broker.address))
         if before is None:
-            raise QueryFailed("the broker {address} does not report its brokerPermission", address=broker.address)
+            raise QueryFailed(
+                "the broker {address} does not report its brokerPermission",
+                "Set brokerPermission in the broker's configuration file and restart the broker.",
+                address=broker.address,
+            )
         await admin.update_broker_config(broker.address, {"brokerPermission": change(before)})
         after = permission_of(await admin.broker_config(broker.address))
         if after != change(before):

@@ -140,7 +140,11 @@ class HandlingChanges:
             message = await find_letter(self._messages, group, offset_id)
             found = await self._handled.range_of(message)
             if found is None:
-                raise Invalid("the broker of the message {offset_id} is not in this cluster", offset_id=offset_id)
+                raise Invalid(
+                    "the broker of the message {offset_id} is not in this cluster",
+                    "Check on the page Cluster that the broker is registered. If its address has changed, reload the page of the dead letters.",
+                    offset_id=offset_id,
+                )
             return found
 
         found = await self._messages.cluster.map(place, dict.fromkeys(offset_ids))

@@ -77,7 +77,7 @@ class LetterExport:
                 "format={kind} is not one of {choices}", kind=repr(kind[:80]), choices=", ".join(EXPORT_TYPES)
             )
         if not await self._queues.exists(group):
-            raise NotFound("the group {group} has no dead letters", group=group)
+            raise NotFound("the group {group} has no dead letters", "Choose one from the list.", group=group)
         begin, end = visit.arguments.get("begin"), visit.arguments.get("end")
         ranges = await self._queues.ranges(
             group, parse_time(begin) if begin else 0, parse_time(end, is_end=True) if end else None

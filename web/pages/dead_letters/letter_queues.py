@@ -96,6 +96,7 @@ async def find_letter(messages: MessageReads, group: str, offset_id: str) -> Mes
     if message.topic != dlq_topic(group):
         raise Invalid(
             "the message {offset_id} is in the topic {topic}, not in {expected}",
+            "Reload the page.",
             offset_id=offset_id,
             topic=message.topic,
             expected=dlq_topic(group),

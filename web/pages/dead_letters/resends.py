@@ -137,7 +137,7 @@ class Resends:
         """Ends the run in progress after the message that is being sent. Raises NotFound."""
         run = self._runs.get(group)
         if run is None or run.state != "running":
-            raise NotFound("no dead letters of {group} are being resent", group=group)
+            raise NotFound("no dead letters of {group} are being resent", "Reload the page.", group=group)
         run.state = "cancelled"
         return run
 

@@ -65,7 +65,7 @@ class TargetDownload:
         if target is None or not (target.commits or target.problem):
             raise NotFound("nothing was exported to {name}", "Check its name in the list of exports.", name=name[:80])
         if target.problem:
-            raise QueryFailed(target.problem)
+            raise QueryFailed(target.problem, "Check the folder of the target on the appliance's machine.")
         if target.owner or (exports.running is not None and exports.running.target == name):
             raise Invalid("the export to {name} is running", "Wait until it has ended.", name=name)
         if not is_finished(target):

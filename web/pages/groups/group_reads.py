@@ -146,6 +146,7 @@ class GroupReads:
             except TimeoutError as error:
                 raise QueryFailed(
                     "the member {client} did not answer within {seconds} s",
+                    "Check the member's process, then reload the page.",
                     client=client,
                     seconds=f"{_MEMBER_TIMEOUT_S:g}",
                 ) from error

@@ -128,7 +128,11 @@ class GroupSettings:
             raise Invalid("; ".join(problems), "Nothing was changed: settings must be the same on all brokers.")
         own = settings.get(group)
         if own is None:
-            raise NotFound("no broker has settings for the consumer group {group}", group=group)
+            raise NotFound(
+                "no broker has settings for the consumer group {group}",
+                "Choose one from the list of consumer groups.",
+                group=group,
+            )
         masters = await self._reads.cluster.read(("masters",), lambda admin: admin.masters())
         return {masters[broker]: config for broker, config in own.items() if broker in masters}
 

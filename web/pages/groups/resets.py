@@ -243,6 +243,7 @@ class Resets:
             if not chosen:
                 raise Invalid(
                     "the topic {topic} has no queue {queue} on the broker {broker}",
+                    "The page of the group lists its queues.",
                     topic=reset.topic,
                     queue=reset.queue,
                     broker=reset.broker,

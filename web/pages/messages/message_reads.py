@@ -249,6 +249,7 @@ def _check_searched(searched: Sequence[str], answers: Sequence[object]) -> None:
     if failures:
         raise QueryFailed(
             "{count} of {searched} topics could not be searched: {failure}",
+            "Enter the topic, or check that the brokers are running and reachable.",
             count=len(failures),
             searched=len(searched),
             failure=failures[0],

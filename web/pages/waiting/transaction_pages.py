@@ -187,6 +187,7 @@ class TransactionPages:
             if message.topic != TRANSACTION_CHECK_MAX_TIME_TOPIC:
                 raise Invalid(
                     "the message {offset_message_id} is in the topic {topic}, not in {expected}",
+                    "Reload the page.",
                     offset_message_id=message.offset_message_id,
                     topic=message.topic,
                     expected=TRANSACTION_CHECK_MAX_TIME_TOPIC,
