@@ -6,6 +6,9 @@
 Of the consoles, twenty show a live tail, as many as the console serves, and thirty the dashboard, whose charts are loaded again every ten seconds; ten of
 these also open a list every two seconds. They are threads of a process that runs only when nothing else does (SCHED_IDLE), because browsers run on other machines. The console itself is the
 appliance's: it shares the machine's cores with the broker. What counts is the ratio of the 99th percentiles: less than 1.05.
+
+For comparison the third of each round has no console, but a process with the console's priority that computes as long as the console did, ten milliseconds at a time: on a
+machine of two cores this alone delays sends.
 """
 
 import argparse
@@ -13,6 +16,7 @@ import contextlib
 import http.client
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,11 +26,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
 
 from loads import TOPIC  # type: ignore[import-not-found]  # noqa: E402  (bench/ is not a package)
-from report import RESULTS, commit, geometric_mean, machine, row  # type: ignore[import-not-found]  # noqa: E402
+from report import RESULTS, commit, machine, row  # type: ignore[import-not-found]  # noqa: E402
 from servers import ask  # type: ignore[import-not-found]  # noqa: E402
 
 from support.appliance import Appliance  # noqa: E402  (tests/ is not a package)
@@ -38,6 +44,8 @@ TAILS, DASHBOARDS, LISTS = 20, 30, 10
 USERS = 7
 """A user may open three tails."""
 RATE = 2_000
+WARM_UP_S = 1
+PIECE_S = 0.01
 FIGURES = (("p50_us", "p50 of a send, us"), ("p99_us", "p99 of a send, us"), ("p999_us", "p99.9 of a send, us"))
 PAGES = ("/topics", "/groups", f"/topics/{TOPIC}", "/cluster", "/")
 
@@ -55,6 +63,7 @@ def main() -> None:
         return
     alone: list[dict[str, Any]] = []
     watched: list[dict[str, Any]] = []
+    compared: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="bench-consoles-") as work:
         port = free_port()
         with Appliance(Path(work) / "data", console_port=port) as appliance:
@@ -67,10 +76,16 @@ def main() -> None:
             for number in range(options.rounds):
                 alone.append(send(appliance, options.seconds))
                 with visitors(port):
+                    console = psutil.Process(appliance.pid_of("console"))
+                    before = sum(console.cpu_times()[:2])
                     watched.append(send(appliance, options.seconds))
-                for name, done in (("alone", alone), ("watched", watched)):
+                    share = (sum(console.cpu_times()[:2]) - before) / (options.seconds + WARM_UP_S)
+                with busy(share, console.nice()):
+                    compared.append(send(appliance, options.seconds))
+                print(f"round {number + 1}: the console used {share:.1%} of a core", file=sys.stderr)
+                for name, done in (("alone", alone), ("watched", watched), ("busy", compared)):
                     print(f"round {number + 1} {name}: p99 {done[-1]['p99_us']:.0f} us", file=sys.stderr)
-    section = "\n".join(report(alone, watched, options.seconds))
+    section = "\n".join(report(alone, watched, compared, options.seconds))
     print(section)
     if not options.print:
         with RESULTS.open("a") as out:
@@ -89,7 +104,7 @@ def send(appliance: Appliance, seconds: float) -> dict[str, Any]:
     done = subprocess.run(
         [
             sys.executable, str(SCRIPT), "load", "send", "--broker", appliance.broker, "--topic", TOPIC, "--seconds", str(seconds),
-            "--warmup", "1", "--pids", str(appliance.pid_of("broker")), "--conns", "4", "--inflight", "8", "--size", "1024", "--rate", str(RATE),
+            "--warmup", str(WARM_UP_S), "--pids", str(appliance.pid_of("broker")), "--conns", "4", "--inflight", "8", "--size", "1024", "--rate", str(RATE),
         ],
         stdout=subprocess.PIPE, text=True, check=True, timeout=300,
     )  # fmt: skip
@@ -113,6 +128,26 @@ def visitors(port: int) -> Any:
     finally:
         process.kill()
         process.communicate()
+
+
+@contextlib.contextmanager
+def busy(share: float, niceness: int) -> Any:
+    """A process that computes for a share of the time, PIECE_S at a time, while the context lasts."""
+    program = (
+        "import os, time\n"
+        f"os.nice({niceness})\n"
+        "while True:\n"
+        f"    end = time.perf_counter() + {PIECE_S}\n"
+        "    while time.perf_counter() < end: pass\n"
+        f"    time.sleep({PIECE_S / max(share, 0.001) - PIECE_S})\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        yield
+        assert process.poll() is None, "the busy process has failed"
+    finally:
+        process.kill()
+        process.wait()
 
 
 def visit(port: int) -> None:
@@ -172,21 +207,30 @@ def dashboard(browser: Browser, number: int) -> None:
         time.sleep(2)
 
 
-def report(alone: list[dict[str, Any]], watched: list[dict[str, Any]], seconds: float) -> list[str]:
+def report(
+    alone: list[dict[str, Any]], watched: list[dict[str, Any]], compared: list[dict[str, Any]], seconds: float
+) -> list[str]:
     """A Markdown section: where and what it was, then a table."""
     lines = [
         f"## Open consoles: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}", "", *machine(),
         (f"Sends of 1 KiB, {RATE:,} a second over 4 connections, asynchronous flush; rounds of {seconds:g} s in turns without and with {TAILS + DASHBOARDS} open "
-        f"consoles: {TAILS} live tails, {DASHBOARDS} dashboards, of which {LISTS} open a list every 2 s."),
+        f"consoles: {TAILS} live tails, {DASHBOARDS} dashboards, of which {LISTS} open a list every 2 s; and with a busy process instead, which takes as much time as the console did."),
         "",
-        row("", *(f"none, {i + 1}" for i in range(len(alone))), *(f"{TAILS + DASHBOARDS}, {i + 1}" for i in range(len(watched))), "ratio"),
-        "|---|" + "---:|" * (len(alone) + len(watched) + 1),
+        row("median (least to most)", "none", f"{TAILS + DASHBOARDS} consoles", "ratio", "busy process", "ratio"),
+        "|---|" + "---:|" * 5,
     ]  # fmt: skip
     for figure, title in (*FIGURES, ("server_cpu_us_per_message", "CPU of the broker, us a message")):
-        before, after = ([one[figure] for one in rounds] for rounds in (alone, watched))
-        ratio = geometric_mean(after) / geometric_mean(before) if all(before) else 0.0
-        lines.append(row(title, *(f"{value:,.0f}" for value in (*before, *after)), f"**{ratio:.2f}**"))
+        none, consoles, process = ([one[figure] for one in rounds] for rounds in (alone, watched, compared))
+        cells = [title, spread(none)]
+        for rounds in (consoles, process):
+            cells += [spread(rounds), f"**{statistics.median(rounds) / statistics.median(none):.2f}**"]
+        lines.append(row(*cells))
     return lines
+
+
+def spread(values: list[float]) -> str:
+    """The median, the least and the largest."""
+    return f"{statistics.median(values):,.0f} ({min(values):,.0f}-{max(values):,.0f})"
 
 
 if __name__ == "__main__":
