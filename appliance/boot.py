@@ -304,6 +304,7 @@ def _supervise(
     tls_files = {"certificates": tls.certificates, "authorities": tls.authorities}
     requests = ControlRequests(supervisor, {"pid": os.getpid(), "data": paths.data, "tls_files": tls_files})
     control.serve(requests.handle)
+    tables.import_shared()
     # Existing objects stay for ever: the collector need not visit them, and children need not copy their pages for that.
     gc.freeze()
     gc.enable()

@@ -1,7 +1,7 @@
 """The roles of a broker, and the appliance's own, with their dependencies: two tables.
 
 One of the few files that depend on the individual roles. Each function here imports its role's package when it is called, in
-the forked child: the supervisor stays small and starts quickly, and roles import in parallel.
+the forked child, so that roles import in parallel. Only what several roles need is imported by the supervisor (`_import_shared`).
 
 Stopping follows the data: the broker accepts no more, ha and dispatch catch up, flush syncs last, then the housekeeper writes
 the checkpoint. The name server is not needed after the broker has unregistered; the logger stops last.
@@ -44,10 +44,14 @@ BrokerRole = Role[RoleContext, BrokerConfiguration]
 
 @dataclass(frozen=True, slots=True)
 class RoleTables:
-    """The two tables, as functions of the configuration; tests may provide their own."""
+    """The two tables, as functions of the configuration; tests may provide their own.
+
+    `import_shared` is called before the first fork.
+    """
 
     appliance: Callable[[Configuration], Sequence[ApplianceRole]]
     broker: Callable[[BrokerConfiguration], Sequence[BrokerRole]]
+    import_shared: Callable[[], None] = lambda: None
 
 
 def appliance_roles(configuration: Configuration) -> tuple[ApplianceRole, ...]:
@@ -133,11 +137,6 @@ def _run_logger(context: ApplianceRoleContext, settings: ApplianceSettings) -> N
     log_daemon.run(context, settings.log_channel, configuration.appliance, configuration.paths)
 
 
-def _prepare_loop() -> None:
-    """The event loop of the asyncio roles."""
-    import uvloop  # noqa: F401
-
-
 def _server_tls(settings: "TlsSettings") -> "ServerTls":
     """TLS of a role's listeners; nothing is loaded until a client uses it."""
     from headrace.remoting.server_tls import ServerTls
@@ -163,8 +162,6 @@ def _run_recover(context: RoleContext, broker: BrokerConfiguration) -> None:
 
 def _prepare_nameserver() -> None:
     import nameserver.daemon  # noqa: F401
-
-    _prepare_loop()
 
 
 def _run_nameserver(context: ApplianceRoleContext, settings: ApplianceSettings) -> None:
@@ -286,8 +283,6 @@ def _ha_context(broker: BrokerConfiguration) -> "SSLContext | None":
 def _prepare_broker() -> None:
     import broker.broker  # noqa: F401
 
-    _prepare_loop()
-
 
 def _run_broker(context: RoleContext, configuration: BrokerConfiguration) -> None:
     from broker import broker
@@ -365,4 +360,12 @@ _BROKER_ROLES: tuple[BrokerRole, ...] = (
     ),
 )
 
-ROLE_TABLES = RoleTables(appliance_roles, broker_roles)
+
+def _import_shared() -> None:
+    """What the broker, ha and the name server need: loaded once, and its memory is theirs in common."""
+    import uvloop  # noqa: F401
+
+    import headrace.remoting.server  # noqa: F401
+
+
+ROLE_TABLES = RoleTables(appliance_roles, broker_roles, _import_shared)

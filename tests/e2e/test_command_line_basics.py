@@ -119,7 +119,7 @@ def test_status_command_does_not_import_server_modules() -> None:
     assert {"asyncio", "broker", "store", "psutil", "multiprocessing"}.isdisjoint(modules)
 
 
-def test_supervisor_imports_neither_asyncio_nor_role_modules() -> None:
+def test_commands_that_use_the_supervisor_import_neither_asyncio_nor_role_modules() -> None:
     code = "import sys, appliance.boot; print(*sys.modules)"
     modules = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
