@@ -107,6 +107,7 @@ def _log_end(
         wrote_offset,
         append_limit,
         files.populate,
+        control.wrote_timestamp,
     )
     for _, topic, queue_id, _, max_queue_offset, max_physical_offset in queue_table.rows():
         if max_physical_offset > deleted_below(topic):  # otherwise dispatch is about to remove the queue

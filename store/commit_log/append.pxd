@@ -38,6 +38,7 @@ cdef class CommitLogAppender:
     cdef long long _published_offset
     cdef long long _append_limit
     cdef readonly long long store_timestamp
+    cdef long long _wrote_timestamp
     cdef readonly dict queues
     @cython.locals(now=cython.longlong)
     cpdef begin(self)

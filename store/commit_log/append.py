@@ -86,7 +86,7 @@ class CommitLogAppender:
 
     `open_file(start_offset)` maps the reserved file that starts there and returns its writable view. `words` is the
     control block, `allocated_word` the index of `allocated_offset` in it. `populate(start, end)` prepares memory that will
-    be written next; nothing has been written to it.
+    be written next; nothing has been written to it. `wrote_timestamp` is that of the last record before `wrote_offset`, 0 if there is none.
     """
 
     def __init__(
@@ -99,6 +99,7 @@ class CommitLogAppender:
         wrote_offset: int,
         append_limit: int,
         populate: Callable[[int, int], None] | None = None,
+        wrote_timestamp: int = 0,
     ) -> None:
         self._publisher = _MortalPublisher(publisher) if ENVIRONMENT in os.environ else publisher
         self._open_file = open_file
@@ -111,6 +112,7 @@ class CommitLogAppender:
         self.wrote_offset = self._published_offset = wrote_offset
         self._append_limit = append_limit
         self.store_timestamp = 0
+        self._wrote_timestamp = wrote_timestamp
         self.queues: dict[bytes, TopicQueues] = {}
 
     def begin(self) -> None:
@@ -244,6 +246,7 @@ class CommitLogAppender:
         store_i16(out, at, properties_length)
         store_bytes(out, at + 2, properties, 0, properties_length)
         self.wrote_offset = physical_offset + size
+        self._wrote_timestamp = self.store_timestamp
         if queued:
             queues.next_offsets[queue_id] = queue_offset + 1
         return physical_offset
@@ -288,7 +291,8 @@ class CommitLogAppender:
         if self.wrote_offset == self._published_offset:
             return False
         self._published_offset = self.wrote_offset
-        self._publisher.wrote(self.wrote_offset, self.store_timestamp)
+        # Not `store_timestamp`: a read that brought no message may have begun since the last record.
+        self._publisher.wrote(self.wrote_offset, self._wrote_timestamp)
         return True
 
 

@@ -34,6 +34,7 @@ class LogInMemory:
         self.file_size = file_size
         self.memory: dict[int, bytearray] = {}
         self.published = wrote_offset
+        self.published_timestamp = 0
         self.limit = wrote_offset
         self.words = memoryview(bytearray(64)).cast("q")
         self.words[ALLOCATED_WORD] = files * file_size
@@ -53,8 +54,9 @@ class LogInMemory:
     def append_limit(self, physical_offset: int) -> None:
         self.limit = physical_offset
 
-    def wrote(self, physical_offset: int, store_timestamp: int) -> None:  # noqa: ARG002
+    def wrote(self, physical_offset: int, store_timestamp: int) -> None:
         self.published = physical_offset
+        self.published_timestamp = store_timestamp
 
     def bytes(self) -> bytes:
         """All files concatenated, up to the end of the log."""

@@ -55,6 +55,21 @@ def test_appended_record_equals_the_codecs() -> None:
     assert log.bytes()[at:] == encoded
 
 
+def test_time_of_the_last_record_is_published_whatever_was_read_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = LogInMemory(1, FILE_SIZE)
+    seconds = 1_000.0
+    monkeypatch.setattr(time, "time", lambda: seconds)
+    log.appender.begin()
+    put(log)
+    seconds = 1_001.0
+    log.appender.begin()
+    assert log.appender.publish()
+    assert log.published_timestamp == 1_000_000
+    put(log)
+    assert log.appender.publish()
+    assert log.published_timestamp == 1_001_000
+
+
 def test_ipv4_and_ipv6_hosts_are_written() -> None:
     log = LogInMemory(1, FILE_SIZE)
     put(log, born_host=("2001:db8::1", 1), store_host=("::1", 2), sys_flag=0x30)
