@@ -224,7 +224,7 @@ class MessageReads:
         if len(searched) < count:
             raise NotFound(
                 "{searched} of {count} topics were searched, and none has a message with the id {message_id}",
-                "The other topics were not searched. Search by id on the page Message and enter the topic.",
+                "The other topics were not searched. Search by id on the page Find messages and enter the topic.",
                 searched=len(searched),
                 count=count,
                 message_id=message_id,
