@@ -1,9 +1,9 @@
 """Pages about messages in Chromium, on a real appliance: what operators do with the mouse and the keyboard."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from headrace import Admin, Message, Reject
 from headrace.client.consuming.received_message import ReceivedMessage
@@ -93,6 +93,32 @@ def test_dead_letters_are_marked_as_handled_with_a_note_and_no_longer_listed_or_
     page.get_by_role("button", name="Mark 2 as unhandled").click()
     expect(page.get_by_role("status")).to_have_text("Dead letters marked as unhandled: 2.")
     expect(rows).to_have_count(3)
+
+
+@pytest.mark.parametrize(
+    ("path", "shown", "enter"),
+    [
+        ("/dead-letters/billing", "order-1", lambda page: page.get_by_label("State").select_option("handled")),
+        ("/topics", "Orders", lambda page: page.get_by_label("Filter").fill("no such topic")),
+    ],
+)
+def test_filter_entered_before_the_scripts_are_there_is_taken_up(
+    path: str, shown: str, enter: Callable[[Page], object], page: Page, console: RunningConsole
+) -> None:
+    log_in(page, console, path)
+    rows = page.locator("main tbody")
+    expect(rows).to_contain_text(shown)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/vendor/htmx*", hold)
+    page.goto(f"http://127.0.0.1:{console.port}{path}", wait_until="commit")
+    enter(page)
+    wait_until(lambda: held or page.wait_for_timeout(10), 20, "the page asks for the script")
+    held[0].continue_()
+    expect(rows).not_to_contain_text(shown)
 
 
 def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page, console: RunningConsole) -> None:

@@ -212,6 +212,18 @@
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   }
 
+  function isChanged(field) {
+    if (!field.matches("select")) return field.value !== field.defaultValue;
+    return field.selectedIndex !== Math.max([...field.options].findIndex((option) => option.defaultSelected), 0);
+  }
+
+  // What the user entered, or the browser restored, before htmx listened: the table below does not show it yet.
+  function takeUpFilters(root) {
+    for (const form of root.querySelectorAll("form[hx-get]")) {
+      if ([...form.querySelectorAll("select, [type=search]")].some(isChanged)) htmx.trigger(form, "submit");
+    }
+  }
+
   showTimes(document);
   addReveals();
   for (const choice of document.querySelectorAll("select[data-chooses-fields]")) showChosen(choice);
@@ -223,6 +235,7 @@
   window.addEventListener("pageshow", onShow);
   document.body.addEventListener("htmx:afterSwap", (event) => showTimes(event.detail.target.parentElement || document));
   document.body.addEventListener("htmx:afterSwap", showOutcome);
+  document.body.addEventListener("htmx:load", (event) => takeUpFilters(event.detail.elt));
   document.addEventListener("keydown", onKey);
   document.getElementById("theme").addEventListener("click", toggleTheme);
   document.getElementById("help").addEventListener("click", () => document.getElementById("shortcuts").showModal());
