@@ -15,6 +15,7 @@ import pytest
 
 from broker.filtering.python_filters import PythonFilterFailed, PythonFilterWorker
 from headrace.protocol.record import encode_record
+from support.descriptors import settled_descriptors
 
 pytestmark = pytest.mark.slow
 
@@ -194,7 +195,7 @@ def test_missing_worker_is_reported(tmp_path: Path) -> None:
 
 
 def test_worker_exits_when_the_broker_disconnects_and_leaks_no_descriptor(starter: Starter) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(settled_descriptors())
     call: Callable[[], Any] = lambda: matching(starter, "return True", 1)  # noqa: E731
     assert call() == ([True], "")
     assert len(os.listdir("/proc/self/fd")) == before

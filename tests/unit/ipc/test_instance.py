@@ -14,6 +14,7 @@ from ipc.names import BELL_ROLES, ROLES, instance_hash, segment_name
 from ipc.posix import Segment, find_segments
 from ipc.publish.log import LogPublisher
 from ipc.segment_header import VERSION
+from support.descriptors import settled_descriptors
 
 Fork = Callable[[Callable[[], object]], Any]
 
@@ -155,7 +156,7 @@ def test_children_keep_pages_and_bells_after_the_names_are_removed(tmp_path: Pat
 
 
 def test_close_releases_every_descriptor(tmp_path: Path) -> None:
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = settled_descriptors()
     made = Instance.create(tmp_path, queue_table_capacity=4)
     visitor = Instance.open(tmp_path)
     made.unlink()

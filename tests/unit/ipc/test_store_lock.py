@@ -12,6 +12,7 @@ import pytest
 
 from ipc.errors import StoreLocked
 from ipc.store_lock import StoreLock
+from support.descriptors import settled_descriptors
 
 Fork = Callable[[Callable[[], object]], Any]
 
@@ -63,10 +64,10 @@ def test_lock_file_contents_equal_rocketmqs(tmp_path: Path) -> None:
 
 def test_refused_lock_leaks_no_descriptor(tmp_path: Path) -> None:
     lock = StoreLock.take(tmp_path / "lock")
-    before = os.listdir("/proc/self/fd")
+    before = settled_descriptors()
     with pytest.raises(StoreLocked):
         StoreLock.take(tmp_path / "lock")
-    assert os.listdir("/proc/self/fd") == before
+    assert sorted(os.listdir("/proc/self/fd")) == before
     lock.close()
 
 

@@ -15,6 +15,7 @@ from store.consume_queue import sparse_file
 from store.consume_queue.writer import ConsumeQueueWriter, QueueNameRefused
 from store.errors import StoreFull
 from store.paths import StorePaths
+from support.descriptors import settled_descriptors
 from support.dispatched_store import entries_of
 
 IN_FILE = 50
@@ -128,7 +129,7 @@ def test_thousands_of_queues_need_few_mappings(queues: Queues) -> None:
 
 
 def test_mapped_queues_take_no_descriptors(queues: Queues) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(settled_descriptors())
     for queue_id in range(100):
         queues.put(0, 10 * queue_id, queue_id=queue_id)
     assert sum(cursor.window is not None for cursor in queues.writer.queues()) == 100

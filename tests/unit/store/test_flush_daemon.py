@@ -14,6 +14,7 @@ from store.flush import daemon
 from store.flush.log_files import LogFiles
 from store.mapped_file import path_of, reserve_file
 from store.paths import StorePaths
+from support.descriptors import settled_descriptors
 from support.store_files import LOG_FILE_SIZE, RunningRole, change_options, eventually, running_instance, small_config
 
 FILES = 4
@@ -165,7 +166,7 @@ def test_files_are_opened_when_reserved_and_closed_when_durable(tmp_path: Path) 
     assert files.open_starts == [0, LOG_FILE_SIZE, 2 * LOG_FILE_SIZE]
     files.open_reserved(LOG_FILE_SIZE + 5, 3 * LOG_FILE_SIZE)
     assert files.open_starts == [LOG_FILE_SIZE, 2 * LOG_FILE_SIZE]
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(settled_descriptors())
     files.close()
     assert len(os.listdir("/proc/self/fd")) == before - 2
 

@@ -16,6 +16,7 @@ from store.paths import StorePaths
 from store.query.get import GetResult, MessageGetter, warm
 from store.query.sources import PullSources
 from store.status import GetMessageStatus
+from support.descriptors import settled_descriptors
 from support.dispatched_store import HandWrittenLog
 
 ENTRIES_PER_FILE = 10
@@ -167,7 +168,7 @@ def test_recent_messages_need_no_warming(queue: Queue) -> None:
 
 def test_warming_reads_the_records_of_a_pull_and_closes_its_files(queue: Queue) -> None:
     queue.get(0)  # maps the log's file
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(settled_descriptors())
     plan = queue.getter.plan_warming("T", 0, 1, 3)
     places = [ENTRY.unpack(row)[:2] for row in queue.rows[1:4]]
     wanted = {byte for position, length in places for byte in range(position, position + length)}
