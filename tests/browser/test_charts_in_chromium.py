@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from support.console import PASSWORD, RunningConsole
 from support.servers import wait_until
@@ -93,6 +93,37 @@ def test_chart_is_drawn_anew_for_the_other_theme_and_width(console: RunningConso
     page.set_viewport_size({"width": 390, "height": 800})
     wait_until(lambda: canvas.evaluate("canvas => canvas.clientWidth") < 390, 20, "the narrow chart")
     wait_until(lambda: page.evaluate("document.documentElement.scrollWidth") <= 390, 20, "the narrow page")
+
+
+def test_legend_has_the_value_of_the_page_until_there_is_a_newer_sample(console: RunningConsole, page: Page) -> None:
+    now_s = int(time.time()) // 10 * 10
+    points = {"times": [now_s - 10, now_s], "cluster.in": [5.0, 6.0], "cluster.out": [None, None]}
+
+    def answer(route: Route) -> None:
+        series = {name: points[name] for name in ("cluster.in", "cluster.out")}
+        route.fulfill(json={"step": 10, "times": points["times"], "series": series})
+
+    def with_values(route: Route) -> None:
+        text = route.fetch().text()
+        for name in ("cluster.in", "cluster.out"):
+            text = text.replace(f'data-series="{name}"', f'data-series="{name}" data-value="7"')
+        route.fulfill(body=text, content_type="text/html; charset=utf-8")
+
+    page.route("**/api/v1/history?*", answer)
+    page.route("**/charts?*", with_values)
+    log_in(page, console, "/charts?series=cluster.in,cluster.out&unit=rate")
+    page.goto(f"http://127.0.0.1:{console.port}/charts?series=cluster.in,cluster.out&unit=rate")
+    items = page.locator("[data-chart]").get_by_role("listitem")
+    expect(items.nth(0)).to_have_text("Received now 7 · maximum 7")
+    expect(items.nth(1)).to_have_text("Delivered now 7 · maximum 7")  # it has no sample yet
+    refresh = "document.dispatchEvent(new Event('visibilitychange'))"
+    with page.expect_response("**/api/v1/history?*"):
+        page.evaluate(refresh)
+    expect(items.nth(0)).to_have_text("Received now 7 · maximum 7")  # the newest sample is still older than the page
+    points.update({"times": [now_s, now_s + 10], "cluster.in": [6.0, 8.0]})
+    page.evaluate(refresh)
+    expect(items.nth(0)).to_have_text("Received now 8 · maximum 8")
+    expect(items.nth(1)).to_have_text("Delivered no data yet")
 
 
 def test_series_without_figures_says_so(console: RunningConsole, page: Page) -> None:

@@ -99,7 +99,7 @@ def test_form_of_a_group_shows_how_brokers_differ_and_chooses_no_value(
     sdk.update_group(other, broker=brokers.address_of("b"))
     path = "/groups/unequal/settings"
     shown = form(admin.get("/groups/unequal").text, path)
-    assert note(shown) == ["Enabled: yes (a); no (b)", "Retries: 16 (a); 3 (b)"]
+    assert note(shown) == ["Consumption allowed: yes (a); no (b)", "Maximum retries: 16 (a); 3 (b)"]
     assert '<select name="is_enabled" required><option value="" selected>Choose</option>' in shown
     assert re.search('name="retries" value="" ', shown)
     assert re.search('name="retry_queues" value="1" ', shown)

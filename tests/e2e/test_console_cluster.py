@@ -85,7 +85,7 @@ def test_each_option_has_the_source_of_its_value(appliance: Appliance, admin: Br
     assert found["mappedFileSizeCommitLog"]["origin"] == "command line"
     assert found["listenPort"]["source"] == "--port"
     assert found["deleteWhen"]["origin"] == "default"
-    assert found["haListenPort"]["origin"] == "computed by the server, not configurable"
+    assert found["haListenPort"]["origin"] == "fixed, not configurable"
     assert [key for key, row in found.items() if row["origin"].startswith("changed")] == []
     assert set(options(admin, broker_page(appliance), shown="set")) >= {"fileReservedTime", "listenPort"}
     assert "deleteWhen" not in options(admin, broker_page(appliance), shown="set")

@@ -31,8 +31,19 @@ ALL_ROWS = 250
 UNIT = re.compile(r"\d (?:(ms|s|min|h|d)\b(?! \(local\))|(%)(?!\w))")
 """A duration or percentage in English, but for the output of exports."""
 CODE = frozenset({"code", "kbd", "pre"})
+DATA = CODE | {"a", "dd", "script", "style", "td", "textarea", "time", "title"}
+VOID = frozenset({"br", "hr", "img", "input", "link", "meta", "wbr", "rect"})
 NAMES = {"admin", "log", "login"}
 """Texts of the console that are also names of others."""
+LABELS = frozenset({"button", "dt", "h1", "h2", "h3", "label", "legend", "option", "p", "summary", "th"})
+"""Elements whose texts are the console's own, but for marked parts and links."""
+SAME_IN_CHINESE = re.compile(
+    r"(?:(?:ACL|API|AccessKey|Broker|CSV|Delta|Headrace|ID|Iceberg|JSON|Key|Lines|NameServer|PID|Parquet|STARTTLS|TLS|UTC|Webhook|[\d.:]+) ?)+"
+)
+"""Labels that Chinese does not translate."""
+CHINESE = r"[\u3400-\u9fff]"
+HALF_WIDTH = re.compile(rf"{CHINESE}\s*[,.:;!?()]|[,.:;!?()]\s*{CHINESE}")
+"""Half-width punctuation beside Chinese."""
 
 
 class Reader(HTMLParser):
@@ -46,10 +57,14 @@ class Reader(HTMLParser):
         self.texts = ""
         self.pieces: list[str] = []
         """The texts between tags, without those of code and keys."""
+        self.labels: list[str] = []
+        """The texts of labels, and of nothing within them that is data: code, links, cells, and what is not translated."""
         self.rows: dict[str, int] = {}
         self._table = ""
         self._is_body = False
         self._code = 0
+        self._open: list[tuple[str, bool]] = []
+        """The tags that are open, and whether what they contain is data."""
         self.feed(page)
         self.close()
 
@@ -57,6 +72,15 @@ class Reader(HTMLParser):
         given = {name: value or "" for name, value in attrs}
         self.tags[tag] += 1
         self._code += tag in CODE
+        if tag not in VOID:
+            is_data = (
+                (tag == "button" and "lang" in given)
+                or tag in DATA
+                or given.get("translate") == "no"
+                or given.get("scope") == "row"
+                or "subject" in given.get("class", "").split()
+            )
+            self._open.append((tag, is_data or (tag == "option" and "value" not in given)))
         self.attributes += [(tag, name, value) for name, value in given.items()]
         if tag == "section" and given.get("class") == "table":
             self._table = given["id"].removeprefix("table-")
@@ -68,6 +92,8 @@ class Reader(HTMLParser):
             self.rows[self._table] -= 1
 
     def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop()[0] != tag:
+            pass
         self._table = "" if tag == "section" else self._table
         self._code -= tag in CODE
         self._is_body = self._is_body and tag != "tbody"
@@ -76,6 +102,12 @@ class Reader(HTMLParser):
         self.texts += data
         if not self._code:
             self.pieces.append(" ".join(data.split()))
+        if (
+            data.strip()
+            and any(one in LABELS for one, _ in self._open)
+            and not any(is_data for _, is_data in self._open)
+        ):
+            self.labels.append(" ".join(data.split()))
 
     def of(self, *names: str) -> set[str]:
         """The values of attributes."""
@@ -134,6 +166,37 @@ def test_pages_in_chinese_have_no_english_units_and_words(world: World) -> None:
         page = Reader(answered(browser, path).text)
         shown = {*page.pieces, *page.of("title", "aria-label", "placeholder", "data-label")}
         left[route] = {text for text in shown if text in english or UNIT.search(text)}
+    assert {route: texts for route, texts in left.items() if texts} == {}
+
+
+@pytest.fixture(scope="module")
+def chinese(world: World) -> dict[str, Reader]:
+    """Every page in Chinese, by its route."""
+    browser = Browser(world.port, BASE)
+    browser.cookies = {**world.admin.cookies, "language": "zh"}
+    return {route: Reader(answered(browser, path).text) for route, path in world.pages.items()}
+
+
+def test_every_label_of_pages_in_chinese_is_chinese(chinese: dict[str, Reader]) -> None:
+    left = {
+        route: sorted(
+            {
+                text
+                for text in (*page.labels, *page.of("data-label"))
+                if re.search("[A-Za-z]", text) and not re.search(CHINESE, text) and not SAME_IN_CHINESE.fullmatch(text)
+                if HOSTILE not in text
+            }
+        )
+        for route, page in chinese.items()
+    }
+    assert {route: texts for route, texts in left.items() if texts} == {}
+
+
+def test_pages_in_chinese_have_no_half_width_punctuation(chinese: dict[str, Reader]) -> None:
+    left = {
+        route: [text for text in page.pieces if HALF_WIDTH.search(text.replace("group:名称", ""))]
+        for route, page in chinese.items()
+    }
     assert {route: texts for route, texts in left.items() if texts} == {}
 
 

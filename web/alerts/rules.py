@@ -52,8 +52,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 DEFAULT_RULES: Final = (
     Rule("broker down", What.BROKER_DOWN, 1, for_s=60),
     Rule("broker refuses messages", What.WRITES_REFUSED, 1),
-    Rule("group lag time", What.LAG_TIME, 300, for_s=300),
-    Rule("group lag messages", What.LAG_MESSAGES, 100_000, for_s=300),
+    Rule("group time lag", What.LAG_TIME, 300, for_s=300),
+    Rule("group lag", What.LAG_MESSAGES, 100_000, for_s=300),
     Rule("new dead letters", What.DEAD_LETTERS, 1),
     Rule("disk nearly full", What.DISK_DAYS, 3, for_s=1_800),
     Rule("role restarts", What.ROLE_RESTARTS, 2),

@@ -38,7 +38,7 @@ _KINDS: Final = {
 _TITLES: Final = {
     "in": "Messages per second",
     "out": "Messages per second",
-    "lag": "Messages not consumed",
+    "lag": "Lag",
     "time": "Time lag",
     "dead": "Dead letters",
     "disk": "Disk used",

@@ -19,7 +19,7 @@ _MOST_LINKED: Final = (
 )
 STORE_LATENCY: Final = "Store latency, 99th percentile"
 FIRST_BROKERS: Final = "Showing the first {shown} of {total} brokers, by name."
-FURTHEST_GROUPS: Final = "Showing the {shown} of {total} consumer groups with the most waiting messages."
+FURTHEST_GROUPS: Final = "Showing the {shown} of {total} consumer groups with the largest lag."
 
 RATE, NUMBER, BYTES, DURATION, LATENCY, SHARE = "rate", "number", "bytes", "duration", "latency", "share"
 """Units: how the browser shows values. A share is 0 to 1, a duration is in ms, and so is a latency, which is usually below a second."""

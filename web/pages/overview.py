@@ -89,15 +89,14 @@ class FindingRow(msgspec.Struct, frozen=True):
     since: int
 
 
-_OF_10_S: Final = "Mean of the last 10 seconds."
 _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
     Column("broker", "Broker", link=lambda row: path_of("cluster", "brokers", row.address)),
     Column("id", "Broker id", Kind.NUMBER, help="0: master. Others: slaves."),
     Column("address", "Address"),
     Column("cluster", "Cluster"),
     Column("version", "RocketMQ version", is_enriched=True),
-    Column("put_per_second", "Received per second", Kind.RATE, is_enriched=True, help=_OF_10_S),
-    Column("get_per_second", "Delivered per second", Kind.RATE, is_enriched=True, help=_OF_10_S),
+    Column("put_per_second", "Received per second (10 s average)", Kind.RATE, is_enriched=True),
+    Column("get_per_second", "Delivered per second (10 s average)", Kind.RATE, is_enriched=True),
     Column(
         "messages_today",
         "Received today",
@@ -267,7 +266,7 @@ def _charts(visit: Visit, names_of_brokers: Sequence[str], present: Sequence[Bro
             ),
         ),
         Chart(
-            "Messages that groups have not consumed",
+            "Lag of all groups",
             NUMBER,
             (Line("cluster.lag", "All groups", value=sum(lags) if masters else None),),
         ),
@@ -313,7 +312,7 @@ def _with_runtime(row: BrokerRow, runtime: Mapping[str, str]) -> BrokerRow:
 def _attention_table(brokers: Sequence[BrokerSample], handled: Mapping[str, int]) -> Table[AttentionRow]:
     masters = [broker for broker in brokers if broker.is_master]
     is_known = bool(masters) and all(broker.problem is None for broker in masters)
-    empty = "Every group with waiting messages has members and is less than 5 minutes behind, and no group has unhandled dead letters."
+    empty = "Every group with a lag has members and a time lag of less than 5 minutes, and no group has unhandled dead letters."
     if not is_known:
         empty = "Not all brokers could be read, so this is unknown."
     return Table(

@@ -56,7 +56,7 @@ CONSUMER_COLUMNS: Final[tuple[Column[ConsumerRow], ...]] = (
         link=lambda row: member_path(row.group, row.client) if row.client else None,
         is_enriched=True,
         help="The member to which the queue is assigned, as members report it.",
-        none="no member reported",
+        none="not reported by members",
         says=lambda row: (NOBODY, {}) if row.client is None and row.members == 0 else None,
     ),
     Column("lag", "Lag", Kind.NUMBER, help="Messages that the group has not consumed yet.", none="unknown"),

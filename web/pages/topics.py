@@ -170,9 +170,9 @@ def _list_columns() -> tuple[Column[TopicRow], ...]:
         Column("brokers", "Brokers", Kind.LIST),
         Column(
             "received",
-            "Received",
+            "Received since broker start",
             Kind.NUMBER,
-            help="Messages since the brokers started. Apache's brokers do not count them: all that the topic ever had, if it has consumers.",
+            help="Messages received since the brokers started. Apache's brokers do not count them: all that the topic ever had, if it has consumers.",
         ),
         Column("messages", "Messages", Kind.NUMBER, is_enriched=True, help="Stored messages in all queues."),
         Column("last_write", "Last message", Kind.TIME, is_enriched=True),
@@ -181,7 +181,7 @@ def _list_columns() -> tuple[Column[TopicRow], ...]:
             "Consumer groups (lag)",
             Kind.LIST,
             is_enriched=True,
-            help="Groups with stored offsets, and how many messages each is behind.",
+            help="Groups with stored offsets, and the lag of each.",
             links=lambda row: [
                 (f"{group} ({lag:,})", path_of("groups", group)) for group, lag in (row.groups or {}).items()
             ],
@@ -200,8 +200,8 @@ def _queue_columns(topic: str) -> tuple[Column[QueueRow], ...]:
             link=lambda row: path_of("topics", topic, "consumers", broker=row.broker, queue=row.queue),
             help="Shows who consumes the queue.",
         ),
-        Column("min_offset", "First offset", Kind.NUMBER),
-        Column("max_offset", "Next offset", Kind.NUMBER),
+        Column("min_offset", "Min offset", Kind.NUMBER),
+        Column("max_offset", "Max offset", Kind.NUMBER),
         Column("messages", "Messages", Kind.NUMBER),
         Column("last_write", "Last message", Kind.TIME),
     )
@@ -564,7 +564,7 @@ def _charts(visit: Visit, topic: str, groups: Sequence[TopicGroupRow], sample: S
             (Line(f"topic.in/{topic}", "Received"), Line(f"topic.out/{topic}", "Delivered")),
         ),
         Chart(
-            "Lag of the topic's groups, across all their topics",
+            "Total lag of these groups, in all their topics",
             NUMBER,
             tuple(
                 Line(

@@ -126,7 +126,7 @@ _AUDIT_COLUMNS: Final[tuple[Column[AuditEntry], ...]] = (
 
 
 _EVENT_WORDS: Final = {
-    LOGIN: "login",
+    LOGIN: "logged in",
     "account.password": "password changed",
     "user.password": "password set by an administrator",
     "user.role": "role changed",
@@ -172,7 +172,7 @@ class UserPages:
                 AddUserForm,
                 self.add,
                 "user.create",
-                "Add a user.",
+                "Create a user.",
                 admin,
                 lambda _, form: form.user,
                 secret("password"),
@@ -311,7 +311,7 @@ class UserPages:
     async def add(self, _visit: Visit, form: AddUserForm) -> Outcome:
         """Adds a user."""
         user = await self._users.add(form.user, form.password, _access(form.role))
-        return Outcome("The user {user} was added.", {"user": user.name}, "/users", after={"role": form.role})
+        return Outcome("The user {user} was created.", {"user": user.name}, "/users", after={"role": form.role})
 
     async def set_role(self, visit: Visit, form: RoleForm) -> Outcome:
         """Changes a user's role; open sessions have it at once."""

@@ -430,7 +430,9 @@ def _explain(error: Exception) -> tuple[QueryFailed, int]:
         case HeadraceError() if isinstance(error, _BUSY):
             return QueryFailed(str(error), "Try again later."), 503
         case HeadraceError() if error.retryable:
-            return QueryFailed(str(error), "Check that the server is running and reachable, then reload the page."), 502
+            return QueryFailed(
+                str(error), "Check that the broker or name server is running and reachable, then reload the page."
+            ), 502
         case HeadraceError():
             return QueryFailed(str(error)), 502
         case sqlite3.Error():

@@ -77,6 +77,7 @@ class Templates:
             utc=format_utc,
             breakable=breakable,
             in_parts=in_parts,
+            at_underscores=at_underscores,
             tone=tone,
         )
 
@@ -152,6 +153,11 @@ def breakable(text: str) -> Markup:
 def in_parts(identifier: str) -> Markup:
     """An id that browsers may break after every 16 characters."""
     return Markup("<wbr>").join(identifier[at : at + _PART] for at in range(0, len(identifier), _PART))
+
+
+def at_underscores(name: str) -> Markup:
+    """The name of a property, which browsers may break after its underscores."""
+    return Markup("_<wbr>").join(name.split("_"))
 
 
 def tone(word: object) -> str:

@@ -112,8 +112,9 @@
       }
       if (this.plot === null) {
         this.plot = new uPlot(this.options(), this.data, this.holder);
+        this.shownTime = this.newestTime();
       } else {
-        for (const item of this.items) delete item.dataset.value; // the sample is newer than the page
+        if (this.newestTime() > this.shownTime) for (const item of this.items) delete item.dataset.value; // the sample is newer than the page
         const { left, top } = this.plot.cursor;
         this.plot.setData(this.data);
         if (left >= 0) this.plot.setCursor({ left, top });
@@ -160,26 +161,32 @@
       return null;
     }
 
+    newestTime() {
+      const at = this.newest();
+      return at === null ? 0 : this.data[0][at];
+    }
+
     // The values at a place of the data, or the newest ones; a series that ended before has none. A mean of more than 10 s is not "now": its time is
-    // shown.
+    // shown. The value of the page is shown until there is a newer sample, and if the series has no data yet.
     label(index) {
       const isNewest = index === null || index === undefined;
       const at = isNewest ? this.newest() : index;
       const words = this.items.map((item, number) => {
         const column = this.data[number + 1];
         const known = column.filter((value) => value !== null);
-        if (!known.length) {
+        const own = isNewest && this.plot && (this.step <= FINEST_S || !known.length) ? item.dataset.value : undefined;
+        if (!known.length && own === undefined) {
           item.querySelector(".value").textContent = this.plot ? this.figure.dataset.none : "";
           return `${item.querySelector(".label").textContent}: ${this.figure.dataset.none}`;
         }
-        const own = isNewest && this.step <= FINEST_S ? item.dataset.value : undefined;
         const value = own !== undefined ? Number(own) : at === null ? null : column[at];
         const most = this.unit.full(known.reduce((one, other) => Math.max(one, other), value ?? 0));
         const isKnown = value !== null && value !== undefined;
-        const when = isNewest && this.step <= FINEST_S ? this.figure.dataset.now : at === null ? "" : exact.format(new Date(this.data[0][at] * 1000));
+        const when = own !== undefined || (isNewest && this.step <= FINEST_S) ? this.figure.dataset.now : at === null ? "" : exact.format(new Date(this.data[0][at] * 1000));
         const current = isKnown ? `${when} ${this.unit.full(value)}` : isNewest ? "" : `${when} –`;
-        item.querySelector(".value").textContent = [current, `${this.figure.dataset.most} ${most}`].filter(Boolean).join(" · ");
-        return `${item.querySelector(".label").textContent}: ${item.querySelector(".value").textContent}`;
+        const parts = [current, `${this.figure.dataset.most} ${most}`].filter(Boolean);
+        item.querySelector(".value").textContent = parts.map((part) => part.replaceAll(" ", "\u00a0")).join(" · "); // lines end between the parts only
+        return `${item.querySelector(".label").textContent}: ${parts.join(" · ")}`;
       });
       this.holder.setAttribute("aria-label", `${this.title}. ${words.join(". ")}`);
     }

@@ -34,8 +34,8 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole
     # The first one is one too many. Those of another rule follow, as if the clock had been set back.
     book.record(
         [
-            AlertEvent(now_s, "group lag time", "forgotten", False, 0.0, ""),
-            AlertEvent(now_s, "group lag time", "<b>billing", True, 400.0, "x", What.LAG_TIME, 300.0),
+            AlertEvent(now_s, "group time lag", "forgotten", False, 0.0, ""),
+            AlertEvent(now_s, "group time lag", "<b>billing", True, 400.0, "x", What.LAG_TIME, 300.0),
             *[AlertEvent(now_s - 60, "role restarts", "broker", False, 0.0, "")] * (EVENTS - 1),
         ]
     )
@@ -86,7 +86,7 @@ def rules(browser: Browser) -> dict[str, Any]:
 def test_page_shows_what_fires_and_what_happened(admin: Browser) -> None:
     answer = admin.get("/api/v1/alerts").json()
     [firing] = answer["firing"]["rows"]
-    assert (firing["rule"], firing["subject"], firing["fired_value"]) == ("group lag time", "<b>billing", 400.0)
+    assert (firing["rule"], firing["subject"], firing["fired_value"]) == ("group time lag", "<b>billing", 400.0)
     assert answer["events"]["rows"][0]["state"] == "firing"
     assert {row["rule"] for row in answer["rules"]["rows"]} >= {"broker down", "new dead letters"}
     assert [row["channel"] for row in answer["channels"]["rows"]] == ["log"]
@@ -105,7 +105,7 @@ def test_page_shows_what_fires_and_what_happened(admin: Browser) -> None:
 
 
 def test_page_of_a_rule_has_all_its_events_that_are_kept(admin: Browser) -> None:
-    path = "/alerts/rules/group%20lag%20time"
+    path = "/alerts/rules/group%20time%20lag"
     [event] = admin.read(path)["events"]["rows"]
     assert (event["subject"], event["value"]) == ("<b>billing", 400.0)
     others = admin.read("/alerts/rules/role%20restarts?page=200")["events"]

@@ -298,8 +298,8 @@ def test_options_tell_where_their_values_come_from() -> None:
         "same": ("default", "", ""),
         "saved": ("changed while running, saved", "/etc/broker.conf", "1"),
         "overridden": ("changed while running, until the next restart", "--set overridden", "1"),
-        "made": ("derived", "", ""),
-        "other": ("computed by the server, not configurable", "", ""),
+        "made": ("derived from another option", "", ""),
+        "other": ("fixed, not configurable", "", ""),
     }
 
 

@@ -66,7 +66,7 @@ def test_first_login_link_is_private_and_valid_once(console: RunningConsole) -> 
 def test_login_with_the_first_link_is_listed_in_the_account(console: RunningConsole) -> None:
     events = console.administrator().read("/account")["events"]["rows"]
     assert [(row["event"], row["user"], row["outcome"], row["address"]) for row in events] == [
-        ("login", "admin", "done", "127.0.0.1")
+        ("logged in", "admin", "done", "127.0.0.1")
     ]
 
 
@@ -292,12 +292,12 @@ def test_user_is_told_after_a_login_that_the_password_was_changed(console: Runni
     assert notice_of(user.get("/account")) == ""
     events = user.read("/account")["events"]["rows"]
     assert [(row["event"], row["user"], row["outcome"]) for row in events[:3]] == [
-        ("login", "olga", "done"),
-        ("login", "", "refused: wrong name or password"),
+        ("logged in", "olga", "done"),
+        ("logged in", "", "refused: wrong name or password"),
         ("password set by an administrator", "admin", "done"),
     ]
     events = admin.read("/account")["events"]["rows"]
-    assert [(row["event"], row["user"]) for row in events] == [("login", "admin")], "nothing of others"
+    assert [(row["event"], row["user"]) for row in events] == [("logged in", "admin")], "nothing of others"
 
 
 def test_user_is_told_after_a_login_that_the_one_before_came_from_another_address(tmp_path: Path) -> None:

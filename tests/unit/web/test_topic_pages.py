@@ -101,7 +101,7 @@ def test_names_who_reads_a_queue_of_a_group_without_members() -> None:
     (client,) = (column for column in CONSUMER_COLUMNS if column.key == "client")
     assert client.says is not None
     row = ConsumerRow("a", 0, "billing", 0)
-    assert client.says(msgspec.structs.replace(row, members=0)) == ("nobody: no member is connected", {})
+    assert client.says(msgspec.structs.replace(row, members=0)) == ("no member connected", {})
     assert client.says(row) is client.says(msgspec.structs.replace(row, members=1)) is None
 
 

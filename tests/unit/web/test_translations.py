@@ -134,6 +134,27 @@ def test_translations_have_the_values_of_their_texts() -> None:
     assert [text for text, chinese in catalogue("zh").items() if values(text) != values(chinese)] == []
 
 
+SYNTAX = ("group:名称",)
+"""What users type as it is."""
+
+
+def test_chinese_has_full_width_punctuation() -> None:
+    half = re.compile(r"[\u3400-\u9fff]\s*[,.:;!?()]|[,.:;!?()]\s*[\u3400-\u9fff]")
+    found = {text: chinese for text, chinese in catalogue("zh").items() if not any(one in chinese for one in SYNTAX)}
+    assert {text: chinese for text, chinese in found.items() if half.search(chinese)} == {}
+
+
+def test_templates_put_no_half_width_punctuation_beside_a_text() -> None:
+    """Punctuation belongs to the text, which is translated."""
+    beside = re.compile(r"""\bt\([^{}]*\)\s*\}\}(?:</\w+>)?[ ]*[,.:;()]|[,.:;(]\s*\{\{\s*t\(""")
+    found = [
+        f"{path.name}: {one[0]}"
+        for path in (WEB / "templates").rglob("*.html")
+        for one in beside.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
 def test_failure_is_translated_with_its_values() -> None:
     failure = NotFound("the topic {topic} does not exist", "Type {topic} to delete it.", topic="Orders{0}")
     assert (str(failure), failure.advice) == ("the topic Orders{0} does not exist", "Type Orders{0} to delete it.")

@@ -7,7 +7,7 @@ import msgspec
 from web.errors import Invalid
 from web.pages.acl.acl_list import problems_of
 from web.pages.acl.acl_reads import AclReads
-from web.pages.acl.decisions import ACTIONS, Decisions
+from web.pages.acl.decisions import ACTIONS, Decisions, words_of_rule
 from web.routes import View, Visit
 from web.tables.table import Choice, Column, Kind, Table
 
@@ -24,10 +24,10 @@ class CheckRow(msgspec.Struct, frozen=True):
 _COLUMNS: Final[tuple[Column[CheckRow], ...]] = (
     Column("access_key", "Access key"),
     Column("allowed", "Allowed", Kind.YES_NO),
-    Column("rule", "Rule that decides", is_word=True),
+    Column("rule", "Rule that decides", says=lambda row: words_of_rule(row.rule)),
     Column("broker", "Broker"),
 )
-_SHOWN: Final = Choice("shown", "Shown", (("all", "All"), ("allowed", "Allowed"), ("denied", "Denied")))
+_SHOWN: Final = Choice("shown", "Allowed", (("all", "All"), ("allowed", "yes"), ("denied", "no")))
 CHECK_ARGUMENTS: Final = {
     "action": "`pub`, `sub` or `admin`.",
     "resource": "The topic to which messages are sent, or the topic or group that is consumed.",

@@ -13,7 +13,7 @@ from headrace.protocol.bodies.acl import PlainAccessConfig
 from web.errors import Invalid, NotFound
 from web.pages.acl.acl_list import CLEARED, problems_of
 from web.pages.acl.acl_reads import AclReads, BrokerAcl
-from web.pages.acl.decisions import Decision, Decisions
+from web.pages.acl.decisions import Decision, Decisions, words_of_rule
 from web.routes import Outcome, View, Visit
 from web.tables.table import Column, Kind, Table
 
@@ -82,9 +82,9 @@ _TRIAL_COLUMNS: Final[tuple[Column[TrialRow], ...]] = (
     Column("resource", "Topic or group"),
     Column("action", "Action"),
     Column("now", "Allowed now", Kind.YES_NO),
-    Column("rule_now", "Rule now", is_word=True),
+    Column("rule_now", "Rule now", says=lambda row: words_of_rule(row.rule_now)),
     Column("then", "Allowed after the change", Kind.YES_NO),
-    Column("rule_then", "Rule after the change", is_word=True),
+    Column("rule_then", "Rule after the change", says=lambda row: words_of_rule(row.rule_then)),
     Column("changes", "Changes", Kind.YES_NO),
 )
 
@@ -129,7 +129,7 @@ class AccountPage:
             "resource": resource,
             "brokers": [one.broker for one in known],
         }
-        title = "New account" if is_new else "Account"
+        title = "Create an account" if is_new else "Account"
         return View(title, "acl/account.html", data, tables, "" if is_new else access_key, problems_of(known))
 
     async def put(self, _visit: Visit, form: AccountForm) -> Outcome:

@@ -53,6 +53,11 @@ class WhiteForm(msgspec.Struct, forbid_unknown_fields=True):
     broker: str = ""
 
 
+def _everything(row: AccountRow) -> tuple[str, dict[str, str]] | None:
+    """In place of the default permissions of an administrator, which brokers do not use unless the account has rules of its own."""
+    return ("everything allowed (admin)", {}) if row.admin and not row.topics and not row.groups else None
+
+
 def _account_columns(*, is_editor: bool) -> tuple[Column[AccountRow], ...]:
     def link(row: AccountRow) -> str | None:
         return path_of("acl", "accounts", row.access_key) if is_editor else None
@@ -60,8 +65,8 @@ def _account_columns(*, is_editor: bool) -> tuple[Column[AccountRow], ...]:
     return (
         Column("access_key", "Access key", link=link),
         Column("admin", "Admin", Kind.YES_NO, help="Whether the account may send admin requests."),
-        Column("default_topic", "Default for topics"),
-        Column("default_group", "Default for groups"),
+        Column("default_topic", "Default for topics", says=_everything),
+        Column("default_group", "Default for groups", says=_everything),
         Column("topics", "Topics", Kind.LIST),
         Column("groups", "Groups", Kind.LIST),
         Column("white_address", "Whitelisted address", help="Requests from these addresses are not checked."),

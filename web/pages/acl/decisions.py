@@ -1,6 +1,7 @@
 """Decisions: who may do what, by the code with which brokers decide and `headrace acl check` explains."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +57,34 @@ class Decisions:
         name = names.retry_topic(group) if group != resource else resource
         said = explain(self._rules, access_key, name, _PERMISSIONS[action], peer_address(host) if host else None)
         return Decision(said.is_allowed, said.rule)
+
+
+_RULES: Final = (
+    (re.compile("globalWhiteRemoteAddresses contains (.*)"), "The global whitelisted addresses contain {value}"),
+    (re.compile("whiteRemoteAddress contains (.*)"), "The whitelisted address contains {value}"),
+    (re.compile("there is no account (.*)"), "There is no account {value}"),
+    (re.compile("every account may publish to (.*)"), "Every account may send to {value}"),
+    (re.compile("admin: true()"), "Admin: yes"),
+    (re.compile("admin: false()"), "Admin: no"),
+    (
+        re.compile("admin: true, without topicPerms and groupPerms of its own()"),
+        "Admin: yes, without rules for topics and groups",
+    ),
+    (re.compile("defaultTopicPerm: (.*)"), "Default for topics: {value}"),
+    (re.compile("defaultGroupPerm: (.*)"), "Default for groups: {value}"),
+    (re.compile("topicPerms: (.*)"), "Topics: {value}"),
+    (re.compile("groupPerms: (.*)"), "Groups: {value}"),
+)
+"""What brokers' rules are in the words of the forms: keys of the translations."""
+
+
+def words_of_rule(rule: str) -> tuple[str, Mapping[str, str]] | None:
+    """What pages show in place of a rule."""
+    for pattern, words in _RULES:
+        found = pattern.fullmatch(rule)
+        if found is not None:
+            return words, {"value": found[1]} if found[1] else {}
+    return None
 
 
 def _entry(account: PlainAccessConfig) -> dict[str, object]:

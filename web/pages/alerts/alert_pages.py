@@ -100,7 +100,7 @@ class AlertPages:
             ),
             Query("/alerts/rules/<rule:str>", self.show_rule, "Show a rule.", section=_MENU),
             Query("/alerts/channels/<channel:str>", self.show_channel, "Show a channel.", section=_MENU),
-            Change("/alerts/rules", RuleForm, self.add_rule, "alert.rule.create", "Add a rule.", subject=name_of),
+            Change("/alerts/rules", RuleForm, self.add_rule, "alert.rule.create", "Create a rule.", subject=name_of),
             Change("/alerts/rules/<rule:str>", RuleForm, self.change_rule, "alert.rule.update", "Change a rule."),
             Change(
                 "/alerts/rules/<rule:str>/delete", NothingForm, self.delete_rule, "alert.rule.delete", "Delete a rule."
@@ -110,7 +110,7 @@ class AlertPages:
                 WebhookForm,
                 self.put_webhook,
                 "alert.channel.save",
-                "Add or change a webhook.",
+                "Create or change a webhook.",
                 admin,
                 name_of,
                 secret("url", "token"),
@@ -120,7 +120,7 @@ class AlertPages:
                 MailForm,
                 self.put_mail,
                 "alert.channel.save",
-                "Add or change a mail channel.",
+                "Create or change a mail channel.",
                 admin,
                 name_of,
                 secret("password"),

@@ -71,10 +71,10 @@ class ChannelRow(msgspec.Struct, frozen=True):
 
 
 WHAT_WORDS: Final = {
-    What.LAG_MESSAGES: "messages that a group has not consumed",
-    What.LAG_TIME: "seconds that a group is behind",
+    What.LAG_MESSAGES: "lag of a group",
+    What.LAG_TIME: "time lag of a group",
     What.DEAD_LETTERS: "new dead letters of a group within 10 minutes",
-    What.DISK_DAYS: "days until a broker's disk is full (fires below)",
+    What.DISK_DAYS: "time until a broker's disk is full (fires below)",
     What.BROKER_DOWN: "broker does not answer",
     What.WRITES_REFUSED: "a broker's store refuses all messages (full disk, failed write)",
     What.ROLE_RESTARTS: "restarts of a role within 15 minutes",

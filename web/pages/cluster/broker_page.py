@@ -29,7 +29,7 @@ _TIMES: Final = frozenset({"bootTimestamp", "earliestMessageTimeStamp"})
 _FIGURE_COLUMNS: Final[tuple[Column[FigureRow], ...]] = (
     Column("name", "Name"),
     Column("value", "Value"),
-    Column("time", "Time", Kind.TIME, says=lambda row: ("", {}) if row.time is None else None, is_shown_if_any=True),
+    Column("time", "Time", Kind.TIME, says=lambda row: ("–", {}) if row.time is None else None, is_shown_if_any=True),
 )
 
 
@@ -114,8 +114,8 @@ def outcome_of(
     key, reported = form.key, after.get(form.key, "")
     if not is_same(reported, form.value):
         raise QueryFailed(
-            "the server {address} accepted the request but reports {key}={shown_value}",
-            "The server does not support this key, or the value has the wrong type.",
+            "{address} accepted the request but reports {key}={shown_value}",
+            "This key is not supported there, or the value has the wrong type.",
             address=address,
             key=key,
             shown_value=repr(shown_value(key, reported)),

@@ -13,7 +13,9 @@ from web.tables.table import Choice, Column, Kind, Table
 _KEY: Final = re.compile(r"[A-Za-z0-9_.]{1,100}")
 _SECRET: Final = re.compile(r"secret|password|token|credential", re.IGNORECASE)
 _HIDDEN: Final = "***"
-_SHOWN: Final = Choice("shown", "Shown", (("all", "All"), ("set", "Non-default values"), ("changeable", "Changeable")))
+_SHOWN: Final = Choice(
+    "shown", "Options", (("all", "All"), ("set", "Non-default values"), ("changeable", "Changeable"))
+)
 OPTION_ARGUMENTS: Final = {
     "key": "The option whose value and description are in `key`, `value` and `description`.",
     **_SHOWN.argument,
@@ -21,7 +23,7 @@ OPTION_ARGUMENTS: Final = {
 _SAVED, _LOST, _FIXED = (
     "changed while running, saved",
     "changed while running, until the next restart",
-    "computed by the server, not configurable",
+    "fixed, not configurable",
 )
 
 
@@ -60,7 +62,7 @@ def option_table(values: Mapping[str, str], own: OwnServer | None, page: str) ->
         columns += [
             Column("origin", "Origin", Kind.WORD, below=(Column("source", "", is_word=True),)),
             Column("started_with", "Value at the start", is_shown_if_any=True),
-            Column("is_changeable", "Changeable", Kind.YES_NO, help="Whether it can be changed while the server runs."),
+            Column("is_changeable", "Changeable", Kind.YES_NO, help="Whether it can be changed at run time."),
         ]
         choices = (_SHOWN,)
     return Table(
@@ -71,7 +73,7 @@ def option_table(values: Mapping[str, str], own: OwnServer | None, page: str) ->
         search=("key", "value", "description"),
         choices=choices,
         choose=_is_chosen if choices else None,
-        empty="The server reports no options.",
+        empty="No options were reported.",
     )
 
 

@@ -71,8 +71,8 @@ _MASTER_COLUMNS: Final[tuple[Column[MasterRow], ...]] = (
     Column("ha_address", "HA address", help="Slaves connect to it."),
     Column("slaves", "Slaves", Kind.NUMBER, help="Slaves that are registered with the name servers."),
     Column("connected", "Connected", Kind.NUMBER, help="Slaves that are connected. Apache's brokers do not report it."),
-    Column("max_offset", "End of the CommitLog (bytes)", Kind.NUMBER),
-    Column("bytes_per_second", "Written per second", Kind.BYTES),
+    Column("max_offset", "Max offset of the CommitLog", Kind.NUMBER),
+    Column("bytes_per_second", "Written per second (10–20 s average)", Kind.BYTES),
     Column("behind", "Furthest behind", Kind.BYTES, help="Bytes that the last slave has not copied yet."),
     Column("problem", "Problem", is_shown_if_any=True),
 )
@@ -82,7 +82,7 @@ _SLAVE_COLUMNS: Final[tuple[Column[SlaveRow], ...]] = (
     Column("state", "State", Kind.WORD),
     Column("address", "Address", link=lambda row: path_of("cluster", "brokers", row.address)),
     Column("master_address", "Copies from", help="haMasterAddress; without it, Apache's slaves ask the name servers."),
-    Column("max_offset", "End of the CommitLog (bytes)", Kind.NUMBER),
+    Column("max_offset", "Max offset of the CommitLog", Kind.NUMBER),
     Column("behind", "Behind", Kind.BYTES, help="Bytes that the slave has not copied yet."),
     Column(
         "behind_ms",
@@ -90,7 +90,7 @@ _SLAVE_COLUMNS: Final[tuple[Column[SlaveRow], ...]] = (
         Kind.DURATION,
         help="How long ago the master wrote what the slave copies next; known for the last six hours of this console.",
     ),
-    Column("bytes_per_second", "Copied per second", Kind.BYTES),
+    Column("bytes_per_second", "Copied per second (10–20 s average)", Kind.BYTES),
     Column("problem", "Problem", is_shown_if_any=True),
 )
 

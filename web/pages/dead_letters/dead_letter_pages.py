@@ -119,7 +119,7 @@ _LETTER_COLUMNS: Final[tuple[Column[LetterRow], ...]] = (
     Column("id", "Message id", Kind.ID, link=lambda row: message_path(row.offset_id, "")),
     Column(
         "original_id",
-        "Original message id",
+        "Original offset message id",
         Kind.ID,
         link=lambda row: message_path(row.original_id, row.original_topic),
     ),

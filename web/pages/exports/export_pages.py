@@ -84,9 +84,9 @@ _TARGET_COLUMNS: Final[tuple[Column[TargetRow], ...]] = (
     Column("format", "Format", says=lambda row: (row.format.capitalize(), {})),
     Column("topics", "Topics", Kind.LIST, help="Empty: all topics except the brokers' own."),
     Column("exported_until", "Exported until", Kind.TIME, help="When the last exported message was stored."),
-    Column("rows", "Rows", Kind.NUMBER),
+    Column("rows", "Messages", Kind.NUMBER),
     Column("size", "Written", Kind.BYTES),
-    Column("last_commit", "Last commit", Kind.TIME),
+    Column("last_commit", "Last written", Kind.TIME),
     Column("owner", "In use by", is_shown_if_any=True),
     Column("problem", "Problem", is_shown_if_any=True),
 )
@@ -102,7 +102,7 @@ _RUN_COLUMNS: Final[tuple[Column[RunRow], ...]] = (
 )
 _PROGRESS_COLUMNS: Final[tuple[Column[BrokerProgress], ...]] = (
     Column("broker", "Broker"),
-    Column("first", "First offset", Kind.NUMBER),
+    Column("first", "Exported from offset", Kind.NUMBER),
     Column("end", "Exported to offset", Kind.NUMBER),
     Column("last_stored", "Exported until", Kind.TIME),
 )

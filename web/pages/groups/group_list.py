@@ -61,7 +61,7 @@ def _columns() -> tuple[Column[GroupRow], ...]:
             Kind.DURATION,
             help="How long ago the oldest message that the group has not consumed was stored.",
         ),
-        Column("rate", "Delivered per second", Kind.RATE, is_enriched=True, help="Mean of the last minute."),
+        Column("rate", "Delivered per second (1 min average)", Kind.RATE, is_enriched=True),
         Column(
             "topics",
             "Topics",
@@ -69,7 +69,13 @@ def _columns() -> tuple[Column[GroupRow], ...]:
             is_enriched=True,
             links=lambda row: [(topic, path_of("topics", topic)) for topic in row.topics or ()],
         ),
-        Column("is_enabled", "Enabled", Kind.YES_NO, help="Whether the group may consume."),
+        Column(
+            "is_enabled",
+            "Consumption",
+            Kind.WORD,
+            says=lambda row: (consumption_word(is_enabled=row.is_enabled), {}),
+            help="Whether brokers answer the pulls of the group (consumeEnable).",
+        ),
         Column("brokers", "Brokers", Kind.LIST),
         Column("problem", "Problem", is_enriched=True, is_shown_if_any=True),
     )
@@ -140,6 +146,11 @@ class GroupList:
             rate=stats.consume_tps,
             topics=sorted(topic for topic in topics if not names.is_retry_topic(topic)),
         )
+
+
+def consumption_word(*, is_enabled: bool) -> str:
+    """Whether brokers answer the pulls of a group."""
+    return "allowed" if is_enabled else "paused"
 
 
 def _with_figures(row: GroupRow, one: GroupFigures) -> GroupRow:

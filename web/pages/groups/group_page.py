@@ -15,7 +15,7 @@ from headrace.protocol.version import version_text
 from web.cluster.protection import is_system_group
 from web.errors import NotFound
 from web.pages.charts import DURATION, NUMBER, RATE, Chart, Line, charts_of
-from web.pages.groups.group_list import MODES, OFFLINE, ONLINE
+from web.pages.groups.group_list import MODES, OFFLINE, ONLINE, consumption_word
 from web.pages.groups.group_reads import GroupReads, Settings
 from web.pages.groups.group_settings import forms_of
 from web.pages.settings import differences, shared_settings
@@ -197,15 +197,13 @@ class GroupPage:
                 "has_unreported": any(row.client is None for row in queues) and (not reports or bool(unanswered)),
                 "is_system": is_system_group(group),
                 "form": shared_settings(forms),
-                "differences": differences(forms, {column.key: column.label for column in _SETTINGS_COLUMNS[1:]}),
+                "differences": differences(forms, {**_SETTING_LABELS, "is_enabled": "Consumption allowed"}),
                 "consumption": consumption_of(own),
                 "charts": charts_of(
                     visit,
-                    Chart("Lag", NUMBER, (Line(f"group.lag/{group}", "Messages not consumed", value=summary["lag"]),)),
+                    Chart("Lag", NUMBER, (Line(f"group.lag/{group}", "Lag", value=summary["lag"]),)),
                     Chart("Time lag", DURATION, (Line(f"group.time/{group}", "Time lag", value=summary["delay"]),)),
-                    Chart(
-                        "Messages per second", RATE, (Line(f"group.out/{group}", "Delivered", value=summary["rate"]),)
-                    ),
+                    Chart("Messages per second", RATE, (Line(f"group.out/{group}", "Delivered"),)),
                     Chart("Dead letters", NUMBER, (Line(f"group.dead/{group}", "Dead letters"),)),
                 ),
             },
@@ -502,7 +500,7 @@ def consumption_of(settings: Settings) -> str | None:
     if not settings:
         return None
     enabled = {config.consume_enable for config in settings.values()}
-    return "paused on some brokers" if len(enabled) > 1 else "enabled" if True in enabled else "paused"
+    return "paused on some brokers" if len(enabled) > 1 else consumption_word(is_enabled=True in enabled)
 
 
 def _summary(connection: ConsumerConnection, stats: ConsumeStats, queues: Sequence[QueueRow]) -> dict[str, Any]:
@@ -535,10 +533,10 @@ def _queue_columns(group: str, *, has_members: bool) -> tuple[Column[QueueRow], 
             "Read by",
             link=lambda row: member_path(group, row.client) if row.client else None,
             help="The member to which the queue is assigned, as members report it.",
-            none="no member reported" if has_members else NOBODY,
+            none="not reported by members" if has_members else NOBODY,
         ),
         Column("consumer_offset", "Consumer offset", Kind.NUMBER, help="The offset at which the group continues."),
-        Column("broker_offset", "Broker offset", Kind.NUMBER, help="The offset of the next message that is stored."),
+        Column("broker_offset", "Max offset", Kind.NUMBER, help="The offset of the next message that is stored."),
         Column(
             "consumed_at",
             "Consumed up to",
@@ -549,7 +547,7 @@ def _queue_columns(group: str, *, has_members: bool) -> tuple[Column[QueueRow], 
     )
 
 
-NOBODY: Final = "nobody: no member is connected"
+NOBODY: Final = "no member connected"
 """Of a queue: who reads it, if the group has no member."""
 
 
@@ -593,22 +591,39 @@ _SUBSCRIPTION_COLUMNS: Final[tuple[Column[SubscriptionRow], ...]] = (
 
 _SETTINGS_COLUMNS: Final[tuple[Column[SettingsRow], ...]] = (
     Column("broker", "Broker"),
-    Column("is_enabled", "Enabled", Kind.YES_NO, help="Whether the group may consume."),
-    Column("may_broadcast", "Broadcasting allowed", Kind.YES_NO),
-    Column("starts_at_first", "Consume from first message allowed", Kind.YES_NO),
-    Column("retries", "Retries", Kind.NUMBER, help="How often a message is retried before it becomes a dead letter."),
-    Column("retry_queues", "Retry queues", Kind.NUMBER),
-    Column("broker_id", "Broker id", Kind.NUMBER, help="The broker that members read from; 0 is the master."),
+    Column(
+        "is_enabled",
+        "Consumption",
+        Kind.WORD,
+        says=lambda row: (consumption_word(is_enabled=row.is_enabled), {}),
+        help="Whether brokers answer the pulls of the group (consumeEnable).",
+    ),
+    Column("may_broadcast", "May consume in broadcasting mode", Kind.YES_NO),
+    Column("starts_at_first", "May start at the min offset", Kind.YES_NO),
+    Column(
+        "retries",
+        "Maximum retries",
+        Kind.NUMBER,
+        help="How often a message is retried before it becomes a dead letter.",
+    ),
+    Column("retry_queues", "Queues of the retry topic", Kind.NUMBER),
+    Column(
+        "broker_id",
+        "Broker id to read from",
+        Kind.NUMBER,
+        help="Within each broker name, the broker from which members read: 0 is the master, others are slaves.",
+    ),
     Column(
         "slow_broker_id",
-        "Broker id for slow members",
+        "Broker id to read from when far behind",
         Kind.NUMBER,
-        help="The broker that members read from when they are far behind.",
+        help="The broker that a broker suggests to members that are far behind, with so many messages waiting that they are no longer in memory.",
     ),
     Column(
         "notifies",
-        "Notify members of changes",
+        "Notify members when others join or leave",
         Kind.YES_NO,
-        help="Whether members are notified when others join or leave.",
+        help="Members then redistribute the queues at once, and otherwise within 20 seconds.",
     ),
 )
+_SETTING_LABELS: Final = {column.key: column.label for column in _SETTINGS_COLUMNS[1:]}

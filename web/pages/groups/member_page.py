@@ -63,18 +63,31 @@ _QUEUE_COLUMNS: Final[tuple[Column[ReadQueueRow], ...]] = (
     ),
 )
 
+_UNITS: Final = {
+    "awaitTerminationMillisWhenShutdown": "ms",
+    "consumeTimeout": "min",
+    "heartbeatBrokerInterval": "ms",
+    "persistConsumerOffsetInterval": "ms",
+    "pollNameServerInterval": "ms",
+    "pullInterval": "ms",
+    "pullThresholdSizeForQueue": "MiB",
+    "pullThresholdSizeForTopic": "MiB",
+    "suspendCurrentQueueTimeMillis": "ms",
+}
+"""Of the properties that clients report: their units, keys of the translations."""
+
 _RATE_COLUMNS: Final[tuple[Column[RateRow], ...]] = (
     Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
     Column("consumed_rate", "Consumed per second", Kind.RATE),
     Column("failed_rate", "Failed per second", Kind.RATE),
     Column("failed_last_hour", "Failed in the last hour", Kind.NUMBER),
-    Column("consume_time", "Milliseconds per message", Kind.RATE),
+    Column("consume_time", "Consume time per message (ms)", Kind.RATE),
     Column("pull_rate", "Pulled per second", Kind.RATE),
     Column(
         "pull_time",
-        "Milliseconds until a pull is answered",
+        "Pull response time (ms), including long polling",
         Kind.RATE,
-        help="The average time from a pull request to the answer. A broker holds a request until a message arrives, and some clients count that time too.",
+        help="The average time from a pull request to the response. A broker holds a request until a message arrives; most clients count that time too.",
     ),
 )
 
@@ -98,6 +111,7 @@ class MemberPage:
                 "group": group,
                 "client": client,
                 "properties": dict(sorted(report.properties.items())),
+                "units": _UNITS,
                 "stacks": report.jstack,
                 "with_stacks": with_stacks,
             },

@@ -105,8 +105,8 @@ _COLUMNS: Final[tuple[Column[ChangeRow], ...]] = (
     Column("again", "Would be consumed again", Kind.NUMBER, help="Messages that the group would receive again."),
     Column("stored_offset", "Consumer offset", Kind.NUMBER),
     Column("target_offset", "New offset", Kind.NUMBER),
-    Column("min_offset", "First offset", Kind.NUMBER),
-    Column("max_offset", "Broker offset", Kind.NUMBER),
+    Column("min_offset", "Min offset", Kind.NUMBER),
+    Column("max_offset", "Max offset", Kind.NUMBER),
 )
 
 

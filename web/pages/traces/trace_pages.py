@@ -120,8 +120,8 @@ class TracePages:
                 Column(
                     "id", "Message id", Kind.ID, link=lambda row: path_of("traces", id=row.id, topic=given["topic"])
                 ),
-                Column("topic", "Topic"),
-                Column("sent_at", "Sent", Kind.TIME),
+                Column("topic", "Topic", says=_without_producer),
+                Column("sent_at", "Sent", Kind.TIME, says=_without_producer),
                 Column("groups", "Consumer groups", Kind.LIST),
                 Column("steps", "Steps", Kind.NUMBER),
             )
@@ -143,6 +143,11 @@ class TracePages:
             else:
                 decoder.add(text, message.born_host[0])
         return decoder.steps(), unreadable + decoder.unreadable, len(found) >= MOST_BY_KEY // 2
+
+
+def _without_producer(row: TracedRow) -> tuple[str, dict[str, str]] | None:
+    """In place of what only the trace of the producer has."""
+    return ("no producer trace", {}) if row.sent_at is None else None
 
 
 def bars_of(steps: Sequence[Step]) -> list[Bar]:

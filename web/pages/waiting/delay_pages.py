@@ -26,7 +26,7 @@ _AT: Final = {"at": "Where the next page starts: `next` of the page before."}
 
 def _of_nothing(row: LevelRow) -> tuple[str, dict[str, str]] | None:
     """In place of a time."""
-    return None if row.waiting else ("nothing waits", {})
+    return None if row.waiting else ("–", {})
 
 
 _LEVEL_COLUMNS: Final[tuple[Column[LevelRow], ...]] = (
@@ -34,8 +34,8 @@ _LEVEL_COLUMNS: Final[tuple[Column[LevelRow], ...]] = (
     Column("level", "Delay level", Kind.NUMBER, link=lambda row: path_of("delays", row.broker, str(row.level))),
     Column("delay", "Delay", Kind.DURATION),
     Column("waiting", "Waiting messages", Kind.NUMBER),
-    Column("next_due", "Next due at", Kind.TIME, is_enriched=True, says=_of_nothing),
-    Column("last_due", "Last due at", Kind.TIME, is_enriched=True, says=_of_nothing),
+    Column("next_due", "Earliest due at", Kind.TIME, is_enriched=True, says=_of_nothing),
+    Column("last_due", "Latest due at", Kind.TIME, is_enriched=True, says=_of_nothing),
     Column(
         "delivered", "Delivered in total", Kind.NUMBER, help="All messages of this level that the broker has delivered."
     ),
@@ -124,7 +124,8 @@ class DelayPages:
         else:
             found = await self._reads.delays()
             data["without_timers"], problems = _without_timers(found), found.problems
-        return View("Timer messages", "waiting/timers.html", data, [table_of(rows)], problems=problems)
+        table = table_of(rows) if data["is_used"] else table_of(rows, empty="No timer message has been stored yet.")
+        return View("Timer messages", "waiting/timers.html", data, [table], problems=problems)
 
 
 def _without_timers(found: Delays) -> list[str]:

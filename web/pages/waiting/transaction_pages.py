@@ -87,9 +87,9 @@ _HALF_COLUMNS: Final[tuple[Column[HalfRow], ...]] = (
         "connected",
         "Producer connected",
         Kind.YES_NO,
-        help="Brokers can only ask a producer group that has a connected member.",
+        help="Brokers can only check with a producer group that has a connected member.",
     ),
-    Column("checks", "Checks", Kind.NUMBER, help="How often the broker has asked the producer group."),
+    Column("checks", "Checks", Kind.NUMBER, help="How often the broker has checked with the producer group."),
     Column("born_at", "Created", Kind.TIME),
     Column(
         "discarded_at", "Discarded at (estimate)", Kind.TIME, help="When the broker discards it if it stays unresolved."
@@ -106,7 +106,7 @@ _DISCARDED_COLUMNS: Final[tuple[Column[DiscardedRow], ...]] = (
     Column("discarded_at", "Discarded at", Kind.TIME),
     Column("topic", "Topic", link=lambda row: path_of("topics", row.topic)),
     Column("group", "Producer group"),
-    Column("checks", "Checks", Kind.NUMBER, help="How often the broker has asked the producer group."),
+    Column("checks", "Checks", Kind.NUMBER, help="How often the broker has checked with the producer group."),
     Column("born_at", "Created", Kind.TIME),
     Column("tag", "Tag"),
     Column("keys", "Keys", Kind.LIST),

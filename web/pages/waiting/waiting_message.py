@@ -48,9 +48,9 @@ def waiting(row: MessageRow, due_at: int) -> WaitingMessage:
     )
 
 
-def table_of(rows: list[WaitingMessage]) -> Table[WaitingMessage]:
+def table_of(rows: list[WaitingMessage], empty: str = "No message waits here.") -> Table[WaitingMessage]:
     """The table of a page of messages."""
-    return Table("messages", WaitingMessage, rows, _COLUMNS, empty="No message waits here.")
+    return Table("messages", WaitingMessage, rows, _COLUMNS, empty=empty)
 
 
 def real_topic(row: MessageRow) -> str:
