@@ -183,7 +183,7 @@ class OptionOrigin(enum.Enum):
     DEFAULT = "default"
     FILE = "file"
     COMMAND_LINE = "command line"
-    DERIVED = "derived from another option"
+    DERIVED = "from another option or the host"
     """From another option, or from the machine."""
 
 

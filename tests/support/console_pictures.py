@@ -9,6 +9,7 @@ Names are PAGE-THEME-LANGUAGE-WIDTH.webp. The program prints a warning for each 
 import asyncio
 import contextlib
 import io
+import itertools
 import os
 import random
 import shutil
@@ -25,7 +26,7 @@ from urllib.parse import quote
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from headrace import Message, Reject
+from headrace import Message, Producer, Reject
 from headrace.client.consuming.received_message import ReceivedMessage
 from support.appliance import Appliance
 from support.console import PASSWORD, first_administrator, is_up
@@ -55,6 +56,10 @@ accounts:
   - Orders=PUB
 """
 SETTINGS: Final = {"mappedFileSizeCommitLog": "16777216", "aclEnable": "true", "brokerName": "broker-a"}
+PER_SECOND: Final = {"Orders": 2, "Shipments": 10}
+"""Messages that are sent while the pictures are taken."""
+SETTLED_S: Final = 75
+"""After which the averages of a minute are those of the steady traffic."""
 PAYMENTS: Final = 30
 TALLEST: Final = 2_400
 """Pixels of a page that are shown."""
@@ -81,10 +86,10 @@ def pages(port: int) -> dict[str, str]:
     return {
         **plain,
         "charts": "/charts?series=cluster.in,cluster.out&unit=rate&range=6h",
-        "topic": "/topics/Orders?range=6h",
+        "topic": "/topics/Orders",
         "topic-consumers": "/topics/Orders/consumers",
         "topic-tail": "/topics/Orders/tail",
-        "group": "/groups/billing?range=6h",
+        "group": "/groups/billing",
         "group-reset": "/groups/billing/reset?topic=Orders&to=start",
         "group-member": f"/groups/shipping/members/{quote(member, safe='')}?stacks=yes",
         "messages": "/messages?by=time&topic=Orders",
@@ -115,36 +120,49 @@ def _operations(browser: PlainBrowser) -> Sequence[dict[str, str]]:
 
 
 def write_history(folder: Path) -> None:
-    """Six hours of a shop's day, with a lag that began an hour ago."""
+    """Six hours before the appliance was restarted, with the rates of `keep_sending`; a lag that began 50 minutes ago was consumed 30 minutes later."""
     chance, now = random.Random(7), time.time() // 10 * 10
     folder.mkdir(parents=True, exist_ok=True)
     history, disk = HistoryFile(folder / "history.db"), shutil.disk_usage(folder)
+    orders, shipments = (PER_SECOND[topic] for topic in ("Orders", "Shipments"))
     lag = 0.0
     for ago in range(21_600, 0, -10):
-        wave = 1 + 0.4 * chance.random() + (0.8 if 9_000 < ago < 12_000 else 0)
-        lag = 0.0 if ago > 3_600 else lag + 40 * chance.random()
+        wave = 1 + 0.2 * chance.random() + (0.8 if 9_000 < ago < 12_000 else 0)
+        consumed = 0.6 if 2_000 < ago < 3_000 else 1.5 if lag else 1
+        lag = max(lag + 10 * orders * wave * (1 - consumed), 0)
         history.add(
             now - ago,
             {
-                "cluster.in": 420 * wave,
-                "cluster.out": 800 * wave,
+                "cluster.in": (orders + shipments) * wave,
+                "cluster.out": (orders * (1 + consumed) + shipments) * wave,
                 "cluster.lag": lag,
-                "topic.in/Orders": 250 * wave,
-                "topic.out/Orders": 500 * wave,
-                "topic.in/Payments": 120 * wave,
-                "topic.in/Shipments": 50 * wave,
-                "group.out/billing": 250 * wave if ago > 3_600 else 90 * wave,
-                "group.out/shipping": 50 * wave,
+                "topic.in/Orders": orders * wave,
+                "topic.out/Orders": orders * (1 + consumed) * wave,
+                "topic.in/Shipments": shipments * wave,
+                "topic.out/Shipments": shipments * wave,
+                "group.out/analytics": orders * wave,
+                "group.out/billing": orders * consumed * wave,
+                "group.out/shipping": shipments * wave,
+                "group.lag/analytics": 0,
                 "group.lag/billing": lag,
-                "group.time/billing": lag * 12,
+                "group.time/billing": lag / orders * 1000,
                 "group.lag/shipping": 0,
-                "broker.in/broker-a": 420 * wave,
-                "broker.p99/broker-a": 1 + chance.random(),
+                "broker.in/broker-a": (orders + shipments) * wave,
+                "broker.log/broker-a": 21_600 - ago,  # less than the broker's new log
+                "broker.p99/broker-a": 0.3 + 0.2 * chance.random(),
                 "broker.disk/broker-a": disk.used / (disk.used + disk.free) - ago * 1e-7,
-                "group.dead/billing": 0,
             },
         )
     history.close()
+
+
+async def keep_sending(shop: Producer) -> None:
+    """A steady traffic, for the rates that pages show."""
+    for number in itertools.count():
+        for topic, rate in PER_SECOND.items():
+            for _ in range(rate):
+                await shop.send(Message(topic, f'{{"order": {number}}}', "created"))
+        await asyncio.sleep(1)
 
 
 @contextlib.asynccontextmanager
@@ -180,7 +198,12 @@ async def clients(appliance: Appliance) -> AsyncIterator[None]:
             await eventually(lambda: len(seen) >= 200, "fraud-check has rejected all")
         for number in range(60, 400):
             await shop.send(Message("Orders", f'{{"order": {number}}}', "created", f"order-{number}"))
-        yield
+        sending = asyncio.create_task(keep_sending(await running.enter_async_context(producing(appliance, "web-site"))))
+        try:
+            yield
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
 
 
 @contextlib.contextmanager
@@ -303,6 +326,7 @@ def main(folder: Path, combinations: Sequence[tuple[str, str, int]]) -> None:
             console = first_administrator(data / "console", port)
             with traffic(appliance):
                 configure(console)
+                time.sleep(SETTLED_S)
                 take(folder, port, combinations)
 
 

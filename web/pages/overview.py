@@ -95,8 +95,8 @@ _BROKER_COLUMNS: Final[tuple[Column[BrokerRow], ...]] = (
     Column("address", "Address"),
     Column("cluster", "Cluster"),
     Column("version", "RocketMQ version", is_enriched=True),
-    Column("put_per_second", "Received per second (10 s average)", Kind.RATE, is_enriched=True),
-    Column("get_per_second", "Delivered per second (10 s average)", Kind.RATE, is_enriched=True),
+    Column("put_per_second", "Received per second (10-second average)", Kind.RATE, is_enriched=True),
+    Column("get_per_second", "Delivered per second (10-second average)", Kind.RATE, is_enriched=True),
     Column(
         "messages_today",
         "Received today",

@@ -17,8 +17,9 @@ from web.pages.acl.access_check import AccessCheck
 from web.pages.acl.account_page import AccountForm, AccountPage, DeletionForm
 from web.pages.acl.acl_list import AclList
 from web.pages.acl.acl_reads import AclReads
-from web.pages.acl.decisions import Decisions
+from web.pages.acl.decisions import Decisions, words_of_rule
 from web.routes import Access, View, Visit
+from web.translations import catalogue
 
 BILLING = PlainAccessConfig("billing1", "secret-of-billing", None, False, "SUB", "DENY", ["Orders=DENY"], [])
 
@@ -162,6 +163,47 @@ def test_decision_names_the_rule() -> None:
     assert not rules.decide("billing1", "admin", "").is_allowed
     with pytest.raises(Invalid):
         rules.decide("billing1", "read", "Orders")
+
+
+@pytest.mark.parametrize(
+    ("access_key", "action", "resource", "host", "shown"),
+    [
+        ("billing1", "sub", "Orders", "", "Topics: Orders=DENY"),
+        ("billing1", "sub", "Other", "", "Default for topics: SUB"),
+        ("billing1", "sub", "group:g", "", "Default for groups: DENY"),
+        ("billing1", "sub", "group:own", "", "Groups: own=SUB"),
+        ("billing1", "pub", "RMQ_SYS_TRACE_TOPIC", "", "Every account may send to RMQ_SYS_TRACE_TOPIC"),
+        ("billing1", "admin", "", "", "Admin: no"),
+        ("manager1", "admin", "", "", "Admin: yes"),
+        ("manager1", "pub", "Orders", "", "Admin: yes, without rules for topics and groups"),
+        ("nobody12", "pub", "Orders", "", "There is no account nobody12"),
+        ("nobody12", "pub", "Orders", "10.0.0.9", "The global whitelisted addresses contain 10.0.0.9"),
+        ("manager1", "pub", "Orders", "10.1.0.9", "The whitelisted address contains 10.1.0.9"),
+    ],
+)
+def test_rule_is_shown_in_the_words_of_the_forms(
+    access_key: str, action: str, resource: str, host: str, shown: str
+) -> None:
+    accounts = [replace(BILLING, group_perms=["own=SUB"]), PlainAccessConfig("manager1", "s", "10.1.0.9", True)]
+    rule = Decisions(accounts, ["10.0.0.*"]).decide(access_key, action, resource, host).rule
+    words = words_of_rule(rule)
+    assert words is not None
+    assert words[0] in catalogue("zh")
+    assert words[0].format(**words[1]) == shown
+
+
+def test_list_shows_what_an_administrator_may_do_and_not_the_default_that_is_not_used() -> None:
+    answers = Answers()
+    manager = PlainAccessConfig("manager1", "s", None, True)
+    answers.accounts = {
+        "b:1": [manager, replace(manager, access_key="manager2", topic_perms=["Orders=PUB"])],
+        "b:2": [],
+    }
+    [accounts, _] = asyncio.run(AclList(reads(answers)).show(Visit("", Access.ADMIN, ""))).tables
+    column = next(one for one in accounts.columns if one.key == "default_topic")
+    assert column.says is not None
+    found = {row.access_key: column.says(row) for row in accounts.rows}
+    assert found == {"manager1": ("everything allowed (admin)", {}), "manager2": None}
 
 
 def test_check_is_asked_of_all_accounts_or_of_one() -> None:

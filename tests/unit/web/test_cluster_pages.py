@@ -298,7 +298,7 @@ def test_options_tell_where_their_values_come_from() -> None:
         "same": ("default", "", ""),
         "saved": ("changed while running, saved", "/etc/broker.conf", "1"),
         "overridden": ("changed while running, until the next restart", "--set overridden", "1"),
-        "made": ("derived from another option", "", ""),
+        "made": ("from another option or the host", "", ""),
         "other": ("fixed, not configurable", "", ""),
     }
 

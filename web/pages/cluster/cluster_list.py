@@ -65,8 +65,8 @@ _BROKER_COLUMNS: Final[tuple[Column[ClusterBrokerRow], ...]] = (
         help="Whether producers can send to the broker.",
     ),
     Column("version", "RocketMQ version", is_enriched=True),
-    Column("in_per_second", "Received per second (10 s average)", Kind.RATE, is_enriched=True),
-    Column("out_per_second", "Delivered per second (10 s average)", Kind.RATE, is_enriched=True),
+    Column("in_per_second", "Received per second (10-second average)", Kind.RATE, is_enriched=True),
+    Column("out_per_second", "Delivered per second (10-second average)", Kind.RATE, is_enriched=True),
     Column(
         "in_today", "Received today", Kind.NUMBER, is_enriched=True, help="Since midnight in the broker's time zone."
     ),

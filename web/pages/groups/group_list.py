@@ -61,7 +61,7 @@ def _columns() -> tuple[Column[GroupRow], ...]:
             Kind.DURATION,
             help="How long ago the oldest message that the group has not consumed was stored.",
         ),
-        Column("rate", "Delivered per second (1 min average)", Kind.RATE, is_enriched=True),
+        Column("rate", "Delivered per second (1-minute average)", Kind.RATE, is_enriched=True),
         Column(
             "topics",
             "Topics",

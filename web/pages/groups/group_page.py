@@ -599,7 +599,12 @@ _SETTINGS_COLUMNS: Final[tuple[Column[SettingsRow], ...]] = (
         help="Whether brokers answer the pulls of the group (consumeEnable).",
     ),
     Column("may_broadcast", "May consume in broadcasting mode", Kind.YES_NO),
-    Column("starts_at_first", "May start at the min offset", Kind.YES_NO),
+    Column(
+        "starts_at_first",
+        "May start at the min offset",
+        Kind.YES_NO,
+        help="consumeFromMinEnable: Headrace's brokers store it, but do not check it.",
+    ),
     Column(
         "retries",
         "Maximum retries",
