@@ -127,6 +127,7 @@ def test_broker_that_does_not_answer_is_a_problem_and_none_at_all_an_error() -> 
 def test_timers_page_says_which_brokers_do_not_support_timers() -> None:
     view = asyncio.run(pages_of(Answers()).show_timers(Visit("ann", Access.VIEWER, "")))
     assert (view.data["is_used"], view.data["without_timers"]) == (False, ["broker-b"])
+    assert view.tables[0].empty == "No timer message has been stored yet."  # said once, by the table
 
 
 @pytest.mark.parametrize(("broker", "level"), [("broker-a", "2"), ("broker-x", "1")])
