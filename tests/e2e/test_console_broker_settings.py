@@ -67,8 +67,8 @@ def test_form_of_a_topic_shows_how_brokers_differ_and_chooses_no_value(
     assert '<select name="permission" required> <option value="" selected>Choose</option>' in shown
     admin.cookies["language"] = "zh"
     assert note(form(admin.get("/topics/Unequal").text, "/topics/Unequal")) == [
-        "写队列数: 2 (a); 4 (b)",
-        "权限: R (a); RW (b)",
+        "写队列数：2（a）；4（b）",
+        "权限：R（a）；RW（b）",
     ]
     del admin.cookies["language"]
 
