@@ -72,6 +72,11 @@ class AckGate:
         return not self._sync_flush and not self._sync_slave
 
     @property
+    def is_for_slave_only(self) -> bool:
+        """Whether responses wait for a slave, and not for a flush."""
+        return self._sync_slave and not self._sync_flush
+
+    @property
     def has_waiting(self) -> bool:
         """Whether responses are waiting."""
         return bool(self._waiting)

@@ -16,6 +16,8 @@ cdef class HotRound:
     cdef object _appender
     cdef Durations _puts
     cdef list _batches
+    cdef bint _in_parts
+    cdef long long _held
 
     cpdef add(self, HotBatch batch)
     @cython.locals(batches=list, batch=HotBatch, held=list)

@@ -7,6 +7,7 @@
     read ──┘
 
 One publication for each read would ring flush after the first of many reads, so that its sync covers one message instead of all of them.
+Where answers wait for a slave only, a turn is published in parts: the slave copies one while the next is appended.
 Called for every read that appended, so this is a hot module (types in the `.pxd`).
 """
 
@@ -18,6 +19,8 @@ from headrace.protocol.frame import FrameDecoder
 from headrace.remoting.channel import Channel
 from headrace.remoting.connection import Connection
 from store.status import PutMessageStatus
+
+_PART = 32  # limit: messages that a slave gets at once; fewer cost more wake-ups
 
 
 class HotBatch:
@@ -41,6 +44,8 @@ class HotRound:
         self._appender = appender
         self._puts = appender.stats.puts
         self._batches: list[HotBatch] = []
+        self._in_parts = appender.gate.is_for_slave_only
+        self._held = 0
 
     def add(self, batch: HotBatch) -> None:
         """The batch is appended. It is published and answered at the end of the turn."""
@@ -50,10 +55,14 @@ class HotRound:
         if not self._batches:
             batch.connection.loop.call_soon(self.end)
         self._batches.append(batch)
+        if self._in_parts and batch.held:
+            self._held += batch.puts
+            if self._held >= _PART:
+                self.end()
 
     def end(self) -> None:
         """Publishes all batches and answers them. Does nothing without batches."""
-        batches, self._batches = self._batches, []
+        batches, self._batches, self._held = self._batches, [], 0
         if not batches:
             return
         appender = self._appender

@@ -28,7 +28,7 @@ class HaFrame(NamedTuple):
     """Bytes of the log from `physical_offset` on; a heartbeat if there are none."""
 
     physical_offset: int
-    data: bytes
+    data: bytes | memoryview
 
 
 def encode_report(physical_offset: int) -> bytes:
@@ -60,23 +60,44 @@ class ReportDecoder:
 class HaFrameDecoder:
     """Decodes a master's frames, in whatever pieces they arrive."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_rest",)
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._rest = bytearray()
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[HaFrame]:
-        """Adds bytes and returns the frames that are now complete. Raises RemoteProtocolError for an invalid length; close the connection then."""
-        self._buffer += data
-        frames, at = [], 0
-        while len(self._buffer) - at >= HEAD_SIZE:
-            physical_offset, length = _HEAD.unpack_from(self._buffer, at)
-            if not 0 <= length <= MAX_FRAME_SIZE:
-                raise RemoteProtocolError(f"HA: invalid frame length {length} at offset {physical_offset}")
-            if len(self._buffer) - at - HEAD_SIZE < length:
+    def feed(self, data: bytes | memoryview) -> list[HaFrame]:
+        """Adds bytes and returns the frames that are now complete. Raises RemoteProtocolError for an invalid length; close the connection then.
+
+        Frames are not copied: they are views of `data`, except one that began in earlier bytes.
+        """
+        frames: list[HaFrame] = []
+        view, at = memoryview(data), 0
+        while self._rest:
+            size = self._size(self._rest)
+            if len(self._rest) == size:
+                whole = memoryview(self._rest)
+                frames.append(HaFrame(_HEAD.unpack_from(whole)[0], whole[HEAD_SIZE:]))
+                self._rest = bytearray()
                 break
-            with memoryview(self._buffer) as view:
-                frames.append(HaFrame(physical_offset, bytes(view[at + HEAD_SIZE : at + HEAD_SIZE + length])))
-            at += HEAD_SIZE + length
-        del self._buffer[:at]
+            if at == len(view):
+                return frames
+            piece = view[at : at + size - len(self._rest)]
+            self._rest += piece
+            at += len(piece)
+        while at < len(view):
+            size = self._size(view[at : at + HEAD_SIZE])
+            if size > len(view) - at:
+                break
+            frames.append(HaFrame(_HEAD.unpack_from(view, at)[0], view[at + HEAD_SIZE : at + size]))
+            at += size
+        self._rest += view[at:]
         return frames
+
+    def _size(self, begin: bytearray | memoryview) -> int:
+        """The size of a frame that begins like this; that of its head while that is incomplete."""
+        if len(begin) < HEAD_SIZE:
+            return HEAD_SIZE
+        physical_offset, length = _HEAD.unpack_from(begin)
+        if not 0 <= length <= MAX_FRAME_SIZE:
+            raise RemoteProtocolError(f"HA: invalid frame length {length} at offset {physical_offset}")
+        return HEAD_SIZE + int(length)

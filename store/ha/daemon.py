@@ -98,7 +98,7 @@ class _Ha:
     def _follow(self) -> "asyncio.Task[None] | None":
         if self._log is None:
             return None
-        slave = HaSlave(self._config, self._log, self._context.instance.bells, self._wait_until, self._make_context)
+        slave = HaSlave(self._config, self._log, self._context.instance.bells, self._make_context)
         return asyncio.create_task(slave.follow())
 
     async def _round(self) -> None:
@@ -136,11 +136,6 @@ class _Ha:
     def _take_turn(self) -> None:
         self._is_push_coming = False
         self._push()
-
-    async def _wait_until(self, ready: Callable[[], bool]) -> None:
-        """For what the housekeeper brings about, which has just been rung: a matter of milliseconds."""
-        while not ready():  # noqa: ASYNC110  (the condition is a cell in shared memory)
-            await asyncio.sleep(_ROUND_S / 20)
 
     async def _take_leave(self) -> None:
         """The broker has stopped, so the log is complete: sends the rest to slaves."""

@@ -81,6 +81,11 @@ class SlaveLog:
         """Whether the files for these bytes are reserved."""
         return offset + size_bytes <= self._control.allocated_offset
 
+    @property
+    def is_last_file(self) -> bool:
+        """Whether no file is reserved behind the one that is written."""
+        return self._control.allocated_offset - self.wrote_offset < self._size
+
     def check_offset(self, offset: int) -> None:
         """Raises HaError if a frame does not begin at the end of the log; the connection must then be closed."""
         if offset != self.copied_offset:
@@ -89,7 +94,7 @@ class SlaveLog:
                 "if this repeats, the slave's log has diverged: save its store, and replace it with a copy of the master's (see the runbook)"
             )
 
-    def append(self, offset: int, data: bytes) -> None:
+    def append(self, offset: int, data: bytes | memoryview) -> None:
         """Copies the bytes of one frame. Raises HaError as `check_offset`."""
         self.check_offset(offset)
         end = offset + len(data)

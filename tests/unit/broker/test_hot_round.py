@@ -15,6 +15,7 @@ from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from ipc.publish.flush import FlushPublisher
+from ipc.publish.ha import HaPublisher
 from support.small_broker import Peer, SmallBroker, send_fields
 
 MakeBroker = Callable[..., SmallBroker]
@@ -139,6 +140,22 @@ def test_turn_that_is_ended_early_is_not_ended_twice(broker: SmallBroker) -> Non
     broker.loop.run_until_complete(within())
     assert broker.rings == 1
     assert codes(clients) == [[]] * CONNECTIONS
+
+
+@pytest.mark.parametrize(("flush_disk_type", "parts"), [("ASYNC_FLUSH", 2), ("SYNC_FLUSH", 1)])
+def test_turn_is_published_in_parts_for_a_slave(flush_disk_type: str, parts: int, make_broker: MakeBroker) -> None:
+    """The slave copies one part while the next is appended; a disk would need a sync for each."""
+    broker = make_broker(store={"flush_disk_type": flush_disk_type, "broker_role": "SYNC_MASTER"})
+    HaPublisher(broker.control).slave_count(1)
+    clients = connect(broker)
+    published = one_turn(broker, clients, b"".join(map(send, range(10))))  # four reads are a part
+    end = broker.control.wrote_offset
+    assert (broker.rings, published) == (parts, 0 if parts == 1 else end)
+    flush(broker, end)
+    assert codes(clients) == [[]] * CONNECTIONS
+    HaPublisher(broker.control).push2slave_max_offset(end)
+    broker.run(broker.gate.release)
+    assert codes(clients) == [[ResponseCode.SUCCESS] * 10] * CONNECTIONS
 
 
 def calls_of(broker: SmallBroker, clients: list[Peer], data: bytes) -> int:

@@ -294,7 +294,7 @@ def test_slave_without_a_master_address_only_logs_a_warning(tmp_path: Path, capl
     class NoLog:
         pass
 
-    follower = slave.HaSlave(small_config(tmp_path, broker_role=SLAVE), NoLog(), {}, lambda _: asyncio.sleep(0))  # type: ignore[arg-type]
+    follower = slave.HaSlave(small_config(tmp_path, broker_role=SLAVE), NoLog(), {})  # type: ignore[arg-type]
     asyncio.run(follower.follow())
     assert "haMasterAddress is not set" in caplog.text
 
