@@ -18,6 +18,11 @@ def store_cell(words: memoryview, word: int, value: int) -> None:
     words[word] = value
 
 
+def store_cells(words: memoryview, first: int, cells: memoryview) -> None:
+    """Copy cells to the index `first`. Only before a count is published: they are not stored in order."""
+    words[first : first + len(cells)] = cells
+
+
 def store_bytes(view: memoryview, start: int, text: bytes) -> None:
     """Copy `text` to byte `start`. Not atomic: only while a generation is odd, or before a count is published."""
     view[start : start + len(text)] = text

@@ -8,13 +8,13 @@
 A reader stores the count that it has reached. It copies the new rows, then loads `announced`: if that is more than a ring
 ahead, the writer may have overwritten the copied words, and the reader has been lapped. Then it must read all rows. A new
 writer begins by lapping all readers, because its predecessor may have been killed before it announced a changed row. A row in
-the ring means that its bounds are already in the queue table; the same row may occur repeatedly. Dispatch's compiled loop
-may write the ring itself, in this order: announced, words, count (`volatile`, see queue_table).
+the ring means that its bounds are already in the queue table; the same row may occur repeatedly.
 """
 
+from array import array
 from collections.abc import Sequence
 
-from ipc.cells import store_cell
+from ipc.cells import store_cell, store_cells
 from ipc.posix import Segment
 from ipc.segment_header import magic_of, store_header
 
@@ -58,8 +58,10 @@ class ChangedRowsWriter:
         store_cell(
             words, ANNOUNCED, count + len(rows)
         )  # order: before the words, otherwise a reader takes new words for old ones
-        for place, row in enumerate(rows, count):
-            store_cell(words, FIRST_WORD + place % capacity, row)
+        cells, place = memoryview(array("q", rows)), count % capacity
+        while cells:
+            store_cells(words, FIRST_WORD + place, cells[: capacity - place])
+            cells, place = cells[capacity - place :], 0
         store_cell(words, COUNT, count + len(rows))  # order: after the words
 
 

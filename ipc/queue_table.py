@@ -17,8 +17,8 @@
               word 8…39   topic, UTF-8
 
 A row is a seqlock: make the generation odd, store, make it even. A reader that finds it odd or changed reads again.
-Compiled code that stores rows by these constants itself must keep the order *and* store through `volatile` or atomics: of
-two plain stores to the generation a C compiler may drop the first. `update` is not affected and is called once per batch.
+Compiled code (`ipc.queue_rows`) must keep the order *and* store through `volatile` or atomics: of two plain stores to the generation a C compiler
+may drop the first.
 
 A killed writer leaves an odd row. Each of its words is complete, and is the current or the previous value,
 so readers that have retried long enough use them (`seqlock`); the next writer repairs the row. A row that was
@@ -30,6 +30,15 @@ from collections.abc import Iterator
 from ipc.cells import store_bytes, store_cell
 from ipc.errors import QueueTableFull
 from ipc.posix import Segment
+from ipc.queue_rows import (
+    FIRST_ROW_WORD,
+    GENERATION,
+    MAX_PHYSICAL_OFFSET,
+    MAX_QUEUE_OFFSET,
+    MIN_QUEUE_OFFSET,
+    ROW_WORDS,
+    QueueRows,
+)
 from ipc.segment_header import magic_of, store_header
 from ipc.seqlock import Seqlock
 
@@ -39,13 +48,7 @@ CAPACITY = 3
 ROW_COUNT = 8
 CHANGES = 16
 RECOVERED = 17
-FIRST_ROW_WORD = 24
 
-ROW_WORDS = 40
-GENERATION = 0
-MIN_QUEUE_OFFSET = 1
-MAX_QUEUE_OFFSET = 2
-MAX_PHYSICAL_OFFSET = 3
 QUEUE_ID = 4
 IN_USE = 5
 TOPIC_LENGTH = 6
@@ -83,6 +86,8 @@ class QueueTableWriter:
         self.words = segment.words
         self._view = segment.view
         self._capacity: int = self.words[CAPACITY]
+        self.bounds = QueueRows(self.words, self._capacity)
+        """What `update` stores with."""
         self._rows: dict[tuple[bytes, int], int] = {}
         self._free: list[int] = []
         self._take_over()
@@ -171,14 +176,7 @@ class QueueTableWriter:
 
     def update(self, row: int, min_queue_offset: int, max_queue_offset: int, max_physical_offset: int) -> None:
         """Publish a queue's bounds. Its entries up to `max_queue_offset` must be in the ConsumeQueue."""
-        words = self.words
-        word = row_word(row)
-        generation = words[word + GENERATION]
-        store_cell(words, word + GENERATION, generation + 1)
-        store_cell(words, word + MIN_QUEUE_OFFSET, min_queue_offset)
-        store_cell(words, word + MAX_QUEUE_OFFSET, max_queue_offset)
-        store_cell(words, word + MAX_PHYSICAL_OFFSET, max_physical_offset)
-        store_cell(words, word + GENERATION, generation + 2)
+        self.bounds.update(row, min_queue_offset, max_queue_offset, max_physical_offset)
 
     def _raise_changes(self) -> None:
         store_cell(self.words, CHANGES, self.words[CHANGES] + 1)

@@ -2,6 +2,7 @@ cimport cython
 
 from headrace.protocol.big_endian cimport address_of, store_i32, store_i64
 from headrace.protocol.consume_queue_layout cimport ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT
+from ipc.queue_rows cimport QueueRows
 
 cdef long long QUEUE_OFFSET_MAX
 
@@ -27,3 +28,6 @@ cdef class QueueCursor:
     cpdef bint try_put(self, long long physical_offset, int size, long long tags_code, long long queue_offset) except -1
     @cython.locals(at=Py_ssize_t)
     cpdef write(self, long long physical_offset, int size, long long tags_code)
+
+@cython.locals(cursor=QueueCursor, rows=list)
+cpdef list publish_bounds(list changed, QueueRows bounds)

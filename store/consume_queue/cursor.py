@@ -9,6 +9,7 @@ common case; everything else is left to `ConsumeQueueWriter.put`.
 import cython
 
 from headrace.protocol.consume_queue_layout import QUEUE_OFFSET_MAX
+from ipc.queue_rows import QueueRows
 from store.consume_queue.window import QueueWindow
 
 if not cython.compiled:
@@ -80,3 +81,19 @@ class QueueCursor:
         self.position += ENTRY_SIZE
         self.max_physical_offset = physical_offset + size
         self.is_used = True
+
+
+def publish_bounds(changed: list[QueueCursor], bounds: QueueRows) -> list[int]:
+    """Stores the bounds of changed queues in their rows; returns these rows."""
+    rows = []
+    for cursor in changed:
+        cursor.is_changed = False
+        if cursor.row >= 0:
+            bounds.update(
+                cursor.row,
+                cursor.min_position // ENTRY_SIZE,
+                cursor.position // ENTRY_SIZE,
+                cursor.max_physical_offset,
+            )
+            rows.append(cursor.row)
+    return rows

@@ -16,16 +16,14 @@ from pathlib import Path
 
 from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from ipc.errors import QueueTableFull
+from ipc.queue_rows import MAX_PHYSICAL_OFFSET, MAX_QUEUE_OFFSET, MIN_QUEUE_OFFSET
 from ipc.queue_table import (
-    MAX_PHYSICAL_OFFSET,
-    MAX_QUEUE_OFFSET,
-    MIN_QUEUE_OFFSET,
     TOPIC_BYTES,
     QueueTableWriter,
     row_word,
 )
 from store.config import StoreConfig
-from store.consume_queue.cursor import QueueCursor
+from store.consume_queue.cursor import QueueCursor, publish_bounds
 from store.consume_queue.sparse_file import make_sparse_file, reserve_ahead
 from store.consume_queue.window import QueueWindow
 from store.errors import StoreError, WrongFileLength
@@ -136,17 +134,7 @@ class ConsumeQueueWriter:
 
     def publish(self) -> list[int]:
         """Stores the bounds of all changed queues in their rows; returns these rows."""
-        rows = []
-        for cursor in self.changed:
-            cursor.is_changed = False
-            if cursor.row >= 0:
-                self._table.update(
-                    cursor.row,
-                    cursor.min_position // ENTRY_SIZE,
-                    cursor.position // ENTRY_SIZE,
-                    cursor.max_physical_offset,
-                )
-                rows.append(cursor.row)
+        rows = publish_bounds(self.changed, self._table.bounds)
         self.changed.clear()
         return rows
 

@@ -121,11 +121,7 @@ class IndexSync:
 
     def _take_changes(self) -> None:
         rows = self._ring.take()
-        if rows is None or self._all_rows_changed:
-            self._changed = {row for row, *_ in self._table.rows()}
-            self._all_rows_changed = False
-        else:
-            self._changed.update(rows)
+        # order: after the ring, so that rows added before it was lapped are known
         changes = self._table.changes
         if changes != self._seen_changes:
             self._seen_changes = changes
@@ -133,6 +129,11 @@ class IndexSync:
             known = set(self._names.values())
             self._synced = {queue: done for queue, done in self._synced.items() if queue in known}
             self._last_units = {queue: name for queue, name in self._last_units.items() if queue in known}
+        if rows is None or self._all_rows_changed:
+            self._changed = set(self._names)
+            self._all_rows_changed = False
+        else:
+            self._changed.update(rows)
 
     def _sync_queues(self, thorough: bool, between: Callable[[], None]) -> None:
         for row in sorted(self._changed):

@@ -8,15 +8,18 @@ import pytest
 from ipc.cells import store_cell
 from ipc.errors import QueueTableFull
 from ipc.posix import Segment, anonymous_segment
-from ipc.queue_table import (
-    CHANGES,
+from ipc.queue_rows import (
     FIRST_ROW_WORD,
     GENERATION,
     MAX_PHYSICAL_OFFSET,
     MAX_QUEUE_OFFSET,
     MIN_QUEUE_OFFSET,
-    ROW_COUNT,
     ROW_WORDS,
+    QueueRows,
+)
+from ipc.queue_table import (
+    CHANGES,
+    ROW_COUNT,
     TOPIC_BYTES,
     QueueTable,
     QueueTableWriter,
@@ -24,6 +27,7 @@ from ipc.queue_table import (
     row_word,
     size_bytes,
 )
+from support.interpreted import run_compiled, run_interpreted
 
 CAPACITY = 8
 
@@ -74,6 +78,31 @@ def test_bounds_are_the_last_published_ones(segment: Segment) -> None:
     assert table.bounds(first) == (5, 12, 1 << 42)
     assert table.bounds(second) == (6, 11, 1 << 41)
     assert list(table.rows()) == [(first, b"t", 0, 5, 12, 1 << 42), (second, b"t", 1, 6, 11, 1 << 41)]
+
+
+def words_after_updates(given: bytes) -> bytes:
+    """The whole table, in the interpreter that this is called in."""
+    segment = anonymous_segment(size_bytes(CAPACITY))
+    format_queue_table(segment, "00c0ffee", CAPACITY)
+    writer = QueueTableWriter(segment)
+    for number, byte in enumerate(given):
+        writer.update(writer.add(b"t", byte % CAPACITY), number, number << 33, -number)
+    return bytes(segment.view)
+
+
+def test_interpreted_rows_equal_compiled_ones() -> None:
+    given = bytes(range(0, 200, 7))
+    expected = words_after_updates(given)
+    assert run_interpreted("unit.ipc.test_queue_table", "words_after_updates", given) == expected
+    assert run_compiled("unit.ipc.test_queue_table", "words_after_updates", given) == expected
+
+
+@pytest.mark.parametrize("row", [-1, CAPACITY, 1 << 40])
+def test_row_beyond_the_table_is_never_stored(segment: Segment, row: int) -> None:
+    before = bytes(segment.view)
+    with pytest.raises(IndexError):
+        QueueRows(segment.words, CAPACITY).update(row, 1, 2, 3)
+    assert bytes(segment.view) == before
 
 
 def test_change_counter_moves_with_rows_but_not_with_bounds(segment: Segment) -> None:
