@@ -73,8 +73,18 @@ def test_dead_letters_are_marked_as_handled_with_a_note_and_no_longer_listed_or_
     page.get_by_role("button", name="Mark selected as handled").click()
     expect(page.get_by_role("alert")).to_contain_text("no dead letter is selected", ignore_case=True)
     expect(page.get_by_label("Note (optional)").first).to_have_value(PAYLOAD)
+    to_form = page.get_by_role("link", name="Mark or resend selected dead letters")
+    expect(to_form).to_be_hidden()
     for choice in page.get_by_label("Choose", exact=True).all()[:2]:
         choice.check()
+    size = page.viewport_size
+    page.set_viewport_size({"width": 1280, "height": 300})
+    page.evaluate("scrollTo(0, 0)")
+    expect(to_form).to_be_in_viewport()
+    to_form.click()
+    expect(page.get_by_role("button", name="Mark selected as handled")).to_be_in_viewport()
+    assert size is not None
+    page.set_viewport_size(size)
     page.get_by_label("Note (optional)").first.press("Enter")
     expect(page.get_by_role("status")).to_have_text("Dead letters marked as handled: 2.")
     expect(rows).to_have_count(1)

@@ -111,11 +111,18 @@ class BrokerReader:
         """What waits in retry topics in which the group has no offset, such as resent dead letters: brokers do not report them as its progress."""
         wanted = sorted(topics.intersection(map(names.retry_topic, groups)))[:_MOST_DETAILS]
         counts = await self._each(self._count, wanted)
+        found = {topic: count for topic, count in zip(wanted, counts, strict=True) if count is not None and count[1]}
+        lags_ms = await asyncio.gather(*map(self._read_retry_lag, found))
         return tuple(
-            Progress(topic.removeprefix(names.RETRY_PREFIX), topic, count[1], None, 0.0, count[0])
-            for topic, count in zip(wanted, counts, strict=True)
-            if count is not None and count[1]
+            Progress(topic.removeprefix(names.RETRY_PREFIX), topic, stored, lag_ms, 0.0, end)
+            for (topic, (end, stored)), lag_ms in zip(found.items(), lags_ms, strict=True)
         )
+
+    async def _read_retry_lag(self, topic: str) -> int | None:
+        try:
+            return await self._read_time_lag(topic, topic.removeprefix(names.RETRY_PREFIX))
+        except HeadraceError:
+            return None
 
     async def _read_time_lag(self, topic: str, group: str) -> int:
         async with self._room:

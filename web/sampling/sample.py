@@ -134,13 +134,14 @@ class BrokerSample:
         return members
 
     def lags(self) -> Iterator[tuple[str, int, int | None]]:
-        """For each group: its lag over all topics, and the longest lag in time, ms."""
+        """For each group: its lag over all topics, and the longest lag in time, ms; None: unknown where messages wait."""
         by_group: dict[str, list[Progress]] = {}
         for one in self.progress:
             by_group.setdefault(one.group, []).append(one)
         for group, parts in by_group.items():
-            times = [one.lag_ms for one in parts if one.lag_ms is not None]
-            yield group, sum(one.lag for one in parts), max(times) if times else None
+            lag = sum(one.lag for one in parts)
+            longest_ms = max((one.lag_ms or 0 for one in parts), default=0)
+            yield group, lag, longest_ms if longest_ms or not lag else None
 
 
 def received_by_topic(brokers: Iterable[BrokerSample]) -> dict[str, int]:
@@ -178,6 +179,8 @@ def figures_by_group(brokers: Iterable[BrokerSample]) -> dict[str, GroupFigures]
             found[group].members = max(found[group].members, members)  # a member is connected to every broker
         for group, stored in broker.stored_dead_letters.items():
             found[group].dead_letters += stored
+    for one in found.values():
+        one.lag_ms = one.lag_ms or (None if one.lag else one.lag_ms)
     return dict(found)
 
 

@@ -28,7 +28,16 @@ from web.sampling import broker_reader
 from web.sampling import sampler as sampler_module
 from web.sampling.own_appliance import OwnAppliance
 from web.sampling.paced import Paced
-from web.sampling.sample import ClientKind, Sample, Traffic, disk_sizes, size_of_text
+from web.sampling.sample import (
+    BrokerSample,
+    ClientKind,
+    Progress,
+    Sample,
+    Traffic,
+    disk_sizes,
+    figures_by_group,
+    size_of_text,
+)
 from web.sampling.sampler import Sampler
 
 ADDRESS = "10.0.0.1:10911"
@@ -44,6 +53,7 @@ class FakeAdmin:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.has_totals = True
+        self.retry_lag_ms: int | None = None
         self.registered = {"broker-a": {0: ADDRESS}}
         self.problem: Exception | None = None
         self.hold: asyncio.Event | None = None
@@ -98,6 +108,8 @@ class FakeAdmin:
     async def consume_time_span(self, topic: str, group: str, *, broker: str) -> list[QueueTimeSpan]:
         assert (group, broker) == ("billing", ADDRESS)
         self._count(f"consume_time_span {topic}")
+        if topic == "%RETRY%billing" and self.retry_lag_ms is not None:
+            return [QueueTimeSpan(queue(topic), delay_time=self.retry_lag_ms)]
         if topic == "%RETRY%billing":
             raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, "no")
         return [QueueTimeSpan(queue(topic), delay_time=7_000), QueueTimeSpan(queue(topic, 1), delay_time=0)]
@@ -195,6 +207,27 @@ def test_messages_of_a_retry_topic_count_before_the_group_has_an_offset_there() 
         assert admin.asked.count("topic_stats %RETRY%billing") == 1
 
     run(main())
+
+
+def test_time_lag_includes_a_retry_topic_in_which_the_group_has_no_offset() -> None:
+    async def main() -> None:
+        admin = FakeAdmin()
+        admin.retry_lag_ms = 9_000
+        del admin.progress.consume_stats_list[0]["billing"][1]
+        figures = figures_by_group((await take(admin)).brokers)["billing"]
+        assert (figures.lag, figures.lag_ms) == (13, 9_000)
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_time_lag_is_unknown_not_0_where_messages_wait(is_reversed: bool) -> None:
+    parts = Progress("billing", "Orders", 0, 0, 0.0), Progress("billing", "%RETRY%billing", 3, None, 0.0)
+    brokers = [BrokerSample("C", f"broker-{at}", 0, ADDRESS, progress=(one,)) for at, one in enumerate(parts)]
+    together = BrokerSample("C", "broker", 0, ADDRESS, progress=parts)
+    assert list(together.lags()) == [("billing", 3, None)]
+    figures = figures_by_group(reversed(brokers) if is_reversed else brokers)["billing"]
+    assert (figures.lag, figures.lag_ms) == (3, None)
 
 
 def test_broker_without_totals_is_sampled_without_traffic() -> None:
