@@ -70,7 +70,7 @@ class AclPages:
                 WhiteForm,
                 self._list.put_white_addresses,
                 "acl.white_addresses.put",
-                "Replace the addresses that need no account.",
+                "Replace the global whitelisted addresses.",
                 Access.ADMIN,
                 subject=lambda _, form: form.broker,
             ),

@@ -77,7 +77,7 @@ WHAT_WORDS: Final = {
     What.DISK_DAYS: "time until a broker's disk is full (fires below)",
     What.BROKER_DOWN: "broker does not answer",
     What.WRITES_REFUSED: "a broker's store refuses all messages (full disk, failed write)",
-    What.ROLE_RESTARTS: "restarts of a role within 15 minutes",
+    What.ROLE_RESTARTS: "restarts of an appliance role within 15 minutes",
 }
 """English, keys of the translations."""
 
