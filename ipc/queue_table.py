@@ -86,7 +86,7 @@ class QueueTableWriter:
         self.words = segment.words
         self._view = segment.view
         self._capacity: int = self.words[CAPACITY]
-        self.bounds = QueueRows(self.words, self._capacity)
+        self.row_bounds = QueueRows(self.words, self._capacity)
         """What `update` stores with."""
         self._rows: dict[tuple[bytes, int], int] = {}
         self._free: list[int] = []
@@ -176,7 +176,7 @@ class QueueTableWriter:
 
     def update(self, row: int, min_queue_offset: int, max_queue_offset: int, max_physical_offset: int) -> None:
         """Publish a queue's bounds. Its entries up to `max_queue_offset` must be in the ConsumeQueue."""
-        self.bounds.update(row, min_queue_offset, max_queue_offset, max_physical_offset)
+        self.row_bounds.update(row, min_queue_offset, max_queue_offset, max_physical_offset)
 
     def _raise_changes(self) -> None:
         store_cell(self.words, CHANGES, self.words[CHANGES] + 1)

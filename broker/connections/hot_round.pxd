@@ -19,6 +19,7 @@ cdef class HotRound:
     cdef bint _in_parts
     cdef long long _held
 
+    @cython.locals(is_first=bint)
     cpdef add(self, HotBatch batch)
     @cython.locals(batches=list, batch=HotBatch, held=list)
     cpdef end(self)

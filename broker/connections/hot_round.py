@@ -52,13 +52,14 @@ class HotRound:
         if batch.held:
             # order: before they wait. The connection takes no more requests at its limit.
             batch.connection.count_requests(batch.puts)
-        if not self._batches:
-            batch.connection.loop.call_soon(self.end)
+        is_first = not self._batches
         self._batches.append(batch)
         if self._in_parts and batch.held:
             self._held += batch.puts
-            if self._held >= _PART:
-                self.end()
+        if self._held >= _PART:
+            self.end()
+        elif is_first:
+            batch.connection.loop.call_soon(self.end)
 
     def end(self) -> None:
         """Publishes all batches and answers them. Does nothing without batches."""

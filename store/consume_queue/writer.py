@@ -134,7 +134,7 @@ class ConsumeQueueWriter:
 
     def publish(self) -> list[int]:
         """Stores the bounds of all changed queues in their rows; returns these rows."""
-        rows = publish_bounds(self.changed, self._table.bounds)
+        rows = publish_bounds(self.changed, self._table.row_bounds)
         self.changed.clear()
         return rows
 

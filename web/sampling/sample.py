@@ -180,7 +180,8 @@ def figures_by_group(brokers: Iterable[BrokerSample]) -> dict[str, GroupFigures]
         for group, stored in broker.stored_dead_letters.items():
             found[group].dead_letters += stored
     for one in found.values():
-        one.lag_ms = one.lag_ms or (None if one.lag else one.lag_ms)
+        if one.lag and not one.lag_ms:
+            one.lag_ms = None
     return dict(found)
 
 

@@ -622,7 +622,7 @@ _SETTINGS_COLUMNS: Final[tuple[Column[SettingsRow], ...]] = (
         "slow_broker_id",
         "Broker id to read from when far behind",
         Kind.NUMBER,
-        help="The broker that a broker suggests to members that are far behind, with so many messages waiting that they are no longer in memory.",
+        help="The broker that is suggested to members that are so far behind that their messages are no longer in memory.",
     ),
     Column(
         "notifies",
