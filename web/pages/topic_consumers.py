@@ -86,7 +86,7 @@ class TopicConsumers:
         broker, queue = visit.arguments.get("broker", ""), visit.arguments.get("queue", "")
         ends = (await self._topics.statistics(topic)).offset_table
         offsets = await self._topics.group_offsets({topic})
-        online = await self._groups.cluster.read(("groups of", topic), lambda admin: admin.topic_groups(topic))
+        online = await self._groups.cluster.read(("topic groups", topic), lambda admin: admin.topic_groups(topic))
         stored = offsets.by_topic.get(topic, {})
         if offsets.problems and not stored:
             raise QueryFailed(

@@ -222,6 +222,7 @@ def test_role_process_follows_the_log_and_stops_on_sigterm(
         instance.bells["flush"].ring()
         if offset % 20 == 0:
             eventually(partial(has_followed, offset))
+    eventually(partial(has_followed, 199))
     started = time.monotonic()
     os.kill(child.pid, signal.SIGTERM)
     assert child.wait() == 0

@@ -3,9 +3,12 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+from headrace import Admin
 from headrace.errors import HeadraceError
 from headrace.protocol.bodies.acl import AclConfig, PlainAccessConfig
+from headrace.protocol.headers.acl import GetBrokerAclConfigResponseHeader
 from web.cluster.cluster import Cluster
 from web.errors import Invalid
 
@@ -69,12 +72,8 @@ class AclReads:
         if config.get("aclEnable") != "true":
             # Apache's brokers do not answer requests about an ACL that is disabled.
             return BrokerAcl(broker, address, is_enabled=False)
-        found, problem = None, ""
-        try:
-            found = await self.cluster.read(("acl", address), lambda admin: admin.acl_config(address))
-        except HeadraceError as error:
-            problem = str(error)
-        header = await self.cluster.read(("acl version", address), lambda admin: admin.acl_version(address))
+        # One read for both answers: two could be of different ages, and the version not that of the accounts beside it.
+        found, problem, header = await self.cluster.read(("acl", address), partial(_accounts_and_version, address))
         version, files = _object(header.version), _object(header.all_acl_file_version)
         return BrokerAcl(
             broker,
@@ -86,6 +85,18 @@ class AclReads:
             files={str(path): _number(one.get("counter")) or 0 for path, one in files.items() if isinstance(one, dict)},
             problem=problem,
         )
+
+
+async def _accounts_and_version(
+    address: str, admin: Admin
+) -> tuple[AclConfig | None, str, GetBrokerAclConfigResponseHeader]:
+    """The accounts, or why the broker does not report them; and the version. Raises HeadraceError."""
+    found, problem = None, ""
+    try:
+        found = await admin.acl_config(address)
+    except HeadraceError as error:
+        problem = str(error)
+    return found, problem, await admin.acl_version(address)
 
 
 def _object(text: str | None) -> dict[str, object]:

@@ -104,7 +104,7 @@ class HandledLetters:
 
     async def _names(self) -> dict[str, str]:
         """The names of the brokers by address."""
-        info = await self._cluster.read(("cluster",), lambda admin: admin.cluster_info())
+        info = await self._cluster.read(("cluster info",), lambda admin: admin.cluster_info())
         return {
             address: name for name, data in info.broker_addr_table.items() for address in data.broker_addrs.values()
         }

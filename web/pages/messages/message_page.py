@@ -187,7 +187,7 @@ class MessagePage:
         try:
             groups = await cluster.read(("topic groups", topic), lambda admin: admin.topic_groups(topic))
             queues = await cluster.read(("queues", topic), lambda admin: admin.subscribe_queues(topic))
-            info = await cluster.read(("cluster",), lambda admin: admin.cluster_info())
+            info = await cluster.read(("cluster info",), lambda admin: admin.cluster_info())
             topics = frozenset(await cluster.read(("topics",), lambda admin: admin.topics()))
         except HeadraceError as error:
             return [], [], [f"{topic}: {error}"]

@@ -206,7 +206,7 @@ class MessageReads:
             host, _ = decode_offset_message_id(message_id)
         except ValueError:
             return False
-        info = await self.cluster.read(("cluster",), lambda admin: admin.cluster_info())
+        info = await self.cluster.read(("cluster info",), lambda admin: admin.cluster_info())
         known = {address for broker in info.broker_addr_table.values() for address in broker.broker_addrs.values()}
         return format_host(host) in known
 
