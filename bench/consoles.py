@@ -1,13 +1,16 @@
 """What open consoles cost producers: latency of sends at a fixed rate without and with fifty open consoles, in turns.
 
-    python bench/consoles.py                     five rounds of each; appends a section to bench/RESULTS.md
-    python bench/consoles.py --rounds 1 --seconds 5 --print
+    python bench/consoles.py                     24 short rounds of each; appends a section to bench/RESULTS.md
+    python bench/consoles.py --rounds 3 --print
 
 Of the consoles, twenty show a live tail, as many as the console serves, and thirty the dashboard, whose charts are loaded again every ten seconds; ten of
 these also open a list every two seconds. They are threads of a process that runs only when nothing else does (SCHED_IDLE), because browsers run on other machines. The console itself is the
 appliance's: it shares the machine's cores with the broker. What counts is the ratio of the 99th percentiles: less than 1.05.
 
-For comparison the third of each round has no console, but a process with the console's priority that computes as long as the console did, ten milliseconds at a time: on a
+The machine drifts within minutes by more than that. So rounds are short and many, each of the three loads is as often the first of a round as
+it is the last, and the ratio is the mean of those of the rounds (geometric), with its standard error.
+
+For comparison the third load of each round has no console, but a process with the console's priority that computes as long as the console did, ten milliseconds at a time: on a
 machine of two cores this alone delays sends.
 """
 
@@ -15,6 +18,7 @@ import argparse
 import contextlib
 import http.client
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -41,6 +45,7 @@ from support.reference import SCRIPT  # noqa: E402
 from support.servers import free_port, wait_until  # noqa: E402
 
 TAILS, DASHBOARDS, LISTS = 20, 30, 10
+LOADS = ("none", "consoles", "busy")
 USERS = 7
 """A user may open three tails."""
 RATE = 2_000
@@ -53,17 +58,16 @@ PAGES = ("/topics", "/groups", f"/topics/{TOPIC}", "/cluster", "/")
 def main() -> None:
     """Measures, prints, and appends a section to bench/RESULTS.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--rounds", type=int, default=24)
+    parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--print", action="store_true", help="print only, leave RESULTS.md alone")
     parser.add_argument("--visit", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.visit:
         visit(options.visit)
         return
-    alone: list[dict[str, Any]] = []
-    watched: list[dict[str, Any]] = []
-    compared: list[dict[str, Any]] = []
+    done: dict[str, list[dict[str, Any]]] = {name: [] for name in LOADS}
+    share = 0.0
     with tempfile.TemporaryDirectory(prefix="bench-consoles-") as work:
         port = free_port()
         with Appliance(Path(work) / "data", console_port=port) as appliance:
@@ -73,23 +77,34 @@ def main() -> None:
                 admin.send("/users", {"user": f"user-{number}", "password": PASSWORD, "role": "viewer"}, "/tokens")
             make_topic(appliance)
             send(appliance, 3)
+            console = psutil.Process(appliance.pid_of("console"))
             for number in range(options.rounds):
-                alone.append(send(appliance, options.seconds))
-                with visitors(port):
-                    console = psutil.Process(appliance.pid_of("console"))
-                    before = sum(console.cpu_times()[:2])
-                    watched.append(send(appliance, options.seconds))
-                    share = (sum(console.cpu_times()[:2]) - before) / (options.seconds + WARM_UP_S)
-                with busy(share, console.nice()):
-                    compared.append(send(appliance, options.seconds))
-                print(f"round {number + 1}: the console used {share:.1%} of a core", file=sys.stderr)
-                for name, done in (("alone", alone), ("watched", watched), ("busy", compared)):
-                    print(f"round {number + 1} {name}: p99 {done[-1]['p99_us']:.0f} us", file=sys.stderr)
-    section = "\n".join(report(alone, watched, compared, options.seconds))
+                for name in turned(number):
+                    with beside(name, port, share, console.nice()):
+                        before = sum(console.cpu_times()[:2])
+                        done[name].append(send(appliance, options.seconds))
+                    if name == "consoles":
+                        share = (sum(console.cpu_times()[:2]) - before) / (options.seconds + WARM_UP_S)
+                        print(f"round {number + 1}: the console used {share:.1%} of a core", file=sys.stderr)
+                    print(f"round {number + 1} {name}: p99 {done[name][-1]['p99_us']:.0f} us", file=sys.stderr)
+    section = "\n".join(report(done, options.seconds))
     print(section)
     if not options.print:
         with RESULTS.open("a") as out:
             out.write(section + "\n")
+
+
+def turned(number: int) -> list[str]:
+    """The loads of a round in their order. The first round begins with that without consoles, and every third again."""
+    first = number % len(LOADS)
+    return [*LOADS[first:], *LOADS[:first]]
+
+
+def beside(name: str, port: int, share: float, niceness: int) -> Any:
+    """What runs beside the load of this name."""
+    if name == "consoles":
+        return visitors(port)
+    return busy(share, niceness) if name == "busy" else contextlib.nullcontext()
 
 
 def make_topic(appliance: Appliance) -> None:
@@ -207,25 +222,33 @@ def dashboard(browser: Browser, number: int) -> None:
         time.sleep(2)
 
 
-def report(
-    alone: list[dict[str, Any]], watched: list[dict[str, Any]], compared: list[dict[str, Any]], seconds: float
-) -> list[str]:
+def report(done: dict[str, list[dict[str, Any]]], seconds: float) -> list[str]:
     """A Markdown section: where and what it was, then a table."""
+    rounds = len(done["none"])
     lines = [
         f"## Open consoles: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}", "", *machine(),
-        (f"Sends of 1 KiB, {RATE:,} a second over 4 connections, asynchronous flush; rounds of {seconds:g} s in turns without and with {TAILS + DASHBOARDS} open "
-        f"consoles: {TAILS} live tails, {DASHBOARDS} dashboards, of which {LISTS} open a list every 2 s; and with a busy process instead, which takes as much time as the console did."),
+        (f"Sends of 1 KiB, {RATE:,} a second over 4 connections, asynchronous flush; {rounds} rounds of {seconds:g} s without and with {TAILS + DASHBOARDS} open "
+        f"consoles: {TAILS} live tails, {DASHBOARDS} dashboards, of which {LISTS} open a list every 2 s; and with a busy process instead, which takes as much time as the console did. "
+        "The order changes from round to round. Ratio: the geometric mean of those of the rounds, and its standard error."),
         "",
         row("median (least to most)", "none", f"{TAILS + DASHBOARDS} consoles", "ratio", "busy process", "ratio"),
         "|---|" + "---:|" * 5,
     ]  # fmt: skip
     for figure, title in (*FIGURES, ("server_cpu_us_per_message", "CPU of the broker, us a message")):
-        none, consoles, process = ([one[figure] for one in rounds] for rounds in (alone, watched, compared))
-        cells = [title, spread(none)]
-        for rounds in (consoles, process):
-            cells += [spread(rounds), f"**{statistics.median(rounds) / statistics.median(none):.2f}**"]
+        values = {name: [one[figure] for one in done[name]] for name in LOADS}
+        cells = [title, spread(values["none"])]
+        for name in LOADS[1:]:
+            cells += [spread(values[name]), ratio(values[name], values["none"])]
         lines.append(row(*cells))
     return lines
+
+
+def ratio(values: list[float], others: list[float]) -> str:
+    """The geometric mean of the ratios of the rounds, and its standard error."""
+    logarithms = [math.log(value / other) for value, other in zip(values, others, strict=True)]
+    error = statistics.stdev(logarithms) / math.sqrt(len(logarithms)) if len(logarithms) > 1 else math.nan
+    mean = math.exp(statistics.fmean(logarithms))
+    return f"**{mean:.3f}** +- {mean * error:.3f}"
 
 
 def spread(values: list[float]) -> str:

@@ -21,7 +21,7 @@ from web.pages.cluster.cluster_reads import ClusterReads
 from web.pages.cluster.option_table import OptionForm, checked_change, is_same, option_table
 from web.pages.cluster.writes import StopForm, Writes
 from web.routes import Access, View, Visit
-from web.serving.html import tone
+from web.tables.formats import tone
 
 DOWN = ConnectError("cannot connect to n:2")
 

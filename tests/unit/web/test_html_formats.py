@@ -1,17 +1,12 @@
 """How pages show numbers, and where browsers may break long texts."""
 
-import msgspec
 import pytest
 from jinja2 import DictLoader
 
-from web.serving.html import Templates, breakable, format_bytes, format_whole, tone
-from web.tables.table import Column
+from web.serving.html import Templates
+from web.tables.formats import breakable, format_bytes, format_whole, tone
 from web.translations import translator
 from web.translations.durations import format_duration
-
-
-class TableRow(msgspec.Struct, frozen=True):
-    value: str
 
 
 @pytest.mark.parametrize(
@@ -83,14 +78,6 @@ def test_long_text_breaks_after_separators_and_in_very_long_words_only() -> None
 
 def test_states_that_need_attention_are_marked() -> None:
     assert (tone("failed"), tone("offline"), tone("running"), tone(None)) == ("bad", "warn", "", "")
-
-
-def test_beginning_of_a_long_value_breaks_after_separators_too() -> None:
-    column: Column[TableRow] = Column("value", "Value", says=lambda row: ("{beginning} …", {"beginning": row.value}))
-    source = '{% from "macros.html" import cell with context %}{{ cell(column, row) }}'
-    template = Templates("")._environment.from_string(source)
-    row = TableRow('{"queues":8,"permission":6,"order":false}')
-    assert "8,<wbr>&#34;permission" in template.render(t=translator("en"), column=column, row=row)
 
 
 @pytest.mark.parametrize(
