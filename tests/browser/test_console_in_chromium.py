@@ -46,6 +46,12 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     name.fill("from the browser")
     assert name.evaluate("field => field.validationMessage") == rule
     name.fill("FromTheBrowser")
+    write, read = page.get_by_label("Write queues"), page.get_by_label("Read queues")
+    write.fill("6")
+    expect(read).to_have_value("6")
+    read.fill("5")
+    write.fill("4")
+    expect(read).to_have_value("5")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("status")).to_have_text("The topic FromTheBrowser was created.")
     with Admin(running.name_server) as sdk:

@@ -124,7 +124,8 @@ class TopicForm(msgspec.Struct, forbid_unknown_fields=True):
     """The settings of a topic. `broker`: the name of one, or empty for all masters."""
 
     topic: str
-    read_queues: int = NEW_TOPIC.read_queue_count
+    read_queues: int | None = None
+    """None: as many as write queues. With fewer, nobody consumes the others."""
     write_queues: int = NEW_TOPIC.write_queue_count
     permission: str = "RW"
     broker: str = ""
@@ -605,7 +606,8 @@ def _is_of_kind(row: TopicRow, chosen: Mapping[str, str]) -> bool:
 
 def _config(topic: str, form: TopicForm | TopicSettingsForm) -> TopicConfig:
     """The settings in a form. Raises Invalid."""
-    for name, count in (("read queues", form.read_queues), ("write queues", form.write_queues)):
+    read_queues = form.write_queues if form.read_queues is None else form.read_queues
+    for name, count in (("read queues", read_queues), ("write queues", form.write_queues)):
         if not 1 <= count <= _MOST_QUEUES:
             raise Invalid(
                 "invalid number of {name}: {count}",
@@ -620,7 +622,7 @@ def _config(topic: str, form: TopicForm | TopicSettingsForm) -> TopicConfig:
             permission=repr(form.permission[:20]),
             choices=", ".join(_PERMISSIONS),
         )
-    return TopicConfig(topic, form.read_queues, form.write_queues, _PERMISSIONS[form.permission])
+    return TopicConfig(topic, read_queues, form.write_queues, _PERMISSIONS[form.permission])
 
 
 def _changed(before: TopicConfig, form: TopicConfig) -> TopicConfig:

@@ -92,6 +92,7 @@
     const field = event.target;
     if ("moment" in field.dataset) checkField(field);
     if ("strength" in field.dataset) showStrength(field);
+    follow(field);
     // In place of the browser's own words, which do not name the characters.
     if ("rule" in field.dataset) field.setCustomValidity(field.validity.patternMismatch ? field.dataset.rule : "");
   }
@@ -184,6 +185,13 @@
   // Fields that do not belong to what is chosen are neither shown nor sent.
   function showChosen(choice) {
     for (const fields of choice.form.querySelectorAll("fieldset[data-for]")) fields.hidden = fields.disabled = fields.dataset.for !== choice.value;
+  }
+
+  // A field that follows another has its value until the user enters one: a topic with fewer read than write queues has messages that nobody gets.
+  function follow(field) {
+    const follower = field.form?.querySelector(`[data-follows="${field.name}"]`);
+    if (follower && !("own" in follower.dataset)) follower.value = field.value;
+    if (field.dataset.follows) field.dataset.own = "";
   }
 
   function onChange(event) {

@@ -91,10 +91,17 @@ def test_form_of_a_new_topic_and_the_api_have_the_same_defaults() -> None:
         async def topics(self) -> list[str]:
             return []
 
+        async def update_topic(self, config: TopicConfig, broker: str | None = None) -> None:
+            assert broker is None
+            made.append((config.read_queue_count, config.write_queue_count))
+
+    made: list[tuple[int, int]] = []
     new = asyncio.run(pages_of(Empty()).list_topics(Visit("", Access.OPERATOR, ""))).data["new"]
     form = TopicForm("T")
     assert (new["read_queues"], new["write_queues"], new["permission"]) == (8, 8, form.permission)
-    assert (form.read_queues, form.write_queues) == (8, 8)
+    for one in (form, TopicForm("T", write_queues=3), TopicForm("T", write_queues=3, read_queues=5)):
+        asyncio.run(pages_of(Empty()).create(Visit("", Access.OPERATOR, ""), one))
+    assert made == [(8, 8), (3, 3), (5, 3)]
 
 
 def test_names_who_reads_a_queue_of_a_group_without_members() -> None:

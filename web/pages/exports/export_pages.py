@@ -97,7 +97,7 @@ _RUN_COLUMNS: Final[tuple[Column[RunRow], ...]] = (
     Column("topics", "Topics", Kind.LIST),
     Column("state", "State", is_word=True),
     Column("progress", "Progress", Kind.SHARE),
-    Column("ended", "Ended", Kind.TIME),
+    Column("ended", "Ended at", Kind.TIME),
     Column("output", "Output"),
 )
 _PROGRESS_COLUMNS: Final[tuple[Column[BrokerProgress], ...]] = (
