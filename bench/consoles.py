@@ -3,23 +3,25 @@
     python bench/consoles.py                     24 short rounds of each; appends a section to bench/RESULTS.md
     python bench/consoles.py --rounds 3 --print
 
-Of the consoles, twenty show a live tail, as many as the console serves, and thirty the dashboard, whose charts are loaded again every ten seconds; ten of
-these also open a list every two seconds. They are threads of a process that runs only when nothing else does (SCHED_IDLE), because browsers run on other machines. The console itself is the
+Of the consoles, twenty show a live tail, as many as the console serves, and thirty the dashboard, whose charts are loaded again every ten seconds. In a further
+load ten of these also open a list every two seconds. They are threads of a process that runs only when nothing else does (SCHED_IDLE), because browsers run on other machines. The console itself is the
 appliance's: it shares the machine's cores with the broker. What counts is the ratio of the 99th percentiles: less than 1.05.
 
-The machine drifts within minutes by more than that. So rounds are short and many, each of the three loads is as often the first of a round as
+The machine drifts within minutes by more than that. So rounds are short and many, each of the four loads is as often the first of a round as
 it is the last, and the ratio is the mean of those of the rounds (geometric), with its standard error.
 
-For comparison the third load of each round has no console, but a process with the console's priority that computes as long as the console did, ten milliseconds at a time: on a
+For comparison the last load of each round has no console, but a process with the console's priority that computes as long as the console did with lists, ten milliseconds at a time: on a
 machine of two cores this alone delays sends.
 """
 
 import argparse
 import contextlib
+import html
 import http.client
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -45,7 +47,7 @@ from support.reference import SCRIPT  # noqa: E402
 from support.servers import free_port, wait_until  # noqa: E402
 
 TAILS, DASHBOARDS, LISTS = 20, 30, 10
-LOADS = ("none", "consoles", "busy")
+LOADS = {"none": "none", "consoles": "50 consoles", "lists": "with lists", "busy": "busy process"}
 USERS = 7
 """A user may open three tails."""
 RATE = 2_000
@@ -62,9 +64,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--print", action="store_true", help="print only, leave RESULTS.md alone")
     parser.add_argument("--visit", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--lists", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.visit:
-        visit(options.visit)
+        visit(options.visit, options.lists)
         return
     done: dict[str, list[dict[str, Any]]] = {name: [] for name in LOADS}
     share = 0.0
@@ -83,7 +86,7 @@ def main() -> None:
                     with beside(name, port, share, console.nice()):
                         before = sum(console.cpu_times()[:2])
                         done[name].append(send(appliance, options.seconds))
-                    if name == "consoles":
+                    if name == "lists":
                         share = (sum(console.cpu_times()[:2]) - before) / (options.seconds + WARM_UP_S)
                         print(f"round {number + 1}: the console used {share:.1%} of a core", file=sys.stderr)
                     print(f"round {number + 1} {name}: p99 {done[name][-1]['p99_us']:.0f} us", file=sys.stderr)
@@ -95,15 +98,15 @@ def main() -> None:
 
 
 def turned(number: int) -> list[str]:
-    """The loads of a round in their order. The first round begins with that without consoles, and every third again."""
-    first = number % len(LOADS)
-    return [*LOADS[first:], *LOADS[:first]]
+    """The loads of a round in their order. The first round begins with that without consoles, and every fourth again."""
+    names, first = list(LOADS), number % len(LOADS)
+    return [*names[first:], *names[:first]]
 
 
 def beside(name: str, port: int, share: float, niceness: int) -> Any:
     """What runs beside the load of this name."""
-    if name == "consoles":
-        return visitors(port)
+    if name in ("consoles", "lists"):
+        return visitors(port, LISTS if name == "lists" else 0)
     return busy(share, niceness) if name == "busy" else contextlib.nullcontext()
 
 
@@ -129,10 +132,10 @@ def send(appliance: Appliance, seconds: float) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def visitors(port: int) -> Any:
+def visitors(port: int, lists: int) -> Any:
     """Open consoles, in a process of their own, while the context lasts."""
     process = subprocess.Popen(
-        [sys.executable, __file__, "--visit", str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, __file__, "--visit", str(port), "--lists", str(lists)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdin is not None
@@ -165,7 +168,7 @@ def busy(share: float, niceness: int) -> Any:
         process.wait()
 
 
-def visit(port: int) -> None:
+def visit(port: int, lists: int) -> None:
     """Opens the consoles and keeps them open until the process is killed."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     browsers = [Browser(port) for _ in range(USERS)]
@@ -173,7 +176,7 @@ def visit(port: int) -> None:
         assert browser.log_in(f"user-{number}", PASSWORD).status == http.client.SEE_OTHER
     starts = [threading.Thread(target=keep, args=(tail, browsers[number % USERS])) for number in range(TAILS)]
     starts += [
-        threading.Thread(target=keep, args=(dashboard, browsers[number % USERS], number))
+        threading.Thread(target=keep, args=(dashboard, browsers[number % USERS], number < lists))
         for number in range(DASHBOARDS)
     ]
     for one in starts:
@@ -207,16 +210,17 @@ def tail(browser: Browser) -> None:
         connection.close()
 
 
-def dashboard(browser: Browser, number: int) -> None:
-    """A dashboard: its page once, its charts every ten seconds; of some a list every two seconds."""
-    names = "cluster.in,cluster.out,cluster.lag"
+def dashboard(browser: Browser, opens_lists: bool) -> None:
+    """A dashboard: its page once, its charts every ten seconds, as charts.js; of some a list every two seconds."""
+    page = browser.get("/")
+    assert page.status == http.client.OK, page.text
+    sources = {html.unescape(source) for source in re.findall('data-source="([^"]+)"', page.text)}
+    assert sources
     turn = 0
     while True:
-        if turn % 5 == 0:
-            page = browser.get("/" if turn == 0 else f"/api/v1/history?series={names}&seconds=3600")
-            assert page.status == http.client.OK, page.text
-        if number < LISTS:
-            page = browser.get(PAGES[turn % len(PAGES)])
+        opened = sources if turn % 5 == 0 else set()
+        for path in [*opened, *(PAGES[turn % len(PAGES)],) * opens_lists]:
+            page = browser.get(path)
             assert page.status == http.client.OK, page.text
         turn += 1
         time.sleep(2)
@@ -228,16 +232,16 @@ def report(done: dict[str, list[dict[str, Any]]], seconds: float) -> list[str]:
     lines = [
         f"## Open consoles: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}", "", *machine(),
         (f"Sends of 1 KiB, {RATE:,} a second over 4 connections, asynchronous flush; {rounds} rounds of {seconds:g} s without and with {TAILS + DASHBOARDS} open "
-        f"consoles: {TAILS} live tails, {DASHBOARDS} dashboards, of which {LISTS} open a list every 2 s; and with a busy process instead, which takes as much time as the console did. "
+        f"consoles: {TAILS} live tails and {DASHBOARDS} dashboards; then with {LISTS} of them opening a list every 2 s; and with a busy process instead, which takes as much time as the console then did. "
         "The order changes from round to round. Ratio: the geometric mean of those of the rounds, and its standard error."),
         "",
-        row("median (least to most)", "none", f"{TAILS + DASHBOARDS} consoles", "ratio", "busy process", "ratio"),
-        "|---|" + "---:|" * 5,
+        row("median (least to most)", "none", *(cell for name in list(LOADS)[1:] for cell in (LOADS[name], "ratio"))),
+        "|---|" + "---:|" * (2 * len(LOADS) - 1),
     ]  # fmt: skip
     for figure, title in (*FIGURES, ("server_cpu_us_per_message", "CPU of the broker, us a message")):
         values = {name: [one[figure] for one in done[name]] for name in LOADS}
         cells = [title, spread(values["none"])]
-        for name in LOADS[1:]:
+        for name in list(LOADS)[1:]:
             cells += [spread(values[name]), ratio(values[name], values["none"])]
         lines.append(row(*cells))
     return lines

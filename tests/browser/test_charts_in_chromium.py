@@ -126,6 +126,23 @@ def test_legend_has_the_value_of_the_page_until_there_is_a_newer_sample(console:
     expect(items.nth(1)).to_have_text("Delivered no data yet")
 
 
+def test_charts_of_a_page_share_a_request(console: RunningConsole, page: Page) -> None:
+    asked: list[str] = []
+    log_in(page, console, "/charts?series=a,b,c,d,e,f,cluster.in,cluster.out&unit=rate")
+    page.on("request", lambda request: asked.append(request.url) if "/api/v1/history?" in request.url else None)
+    page.reload()
+    charts = page.locator("[data-chart]")
+    expect(charts).to_have_count(2)
+    expect(charts.nth(0).locator(".state")).to_have_text("There is no data for this period yet.")
+    expect(charts.nth(1).locator("canvas")).to_be_visible()
+    sources = set(charts.evaluate_all("charts => charts.map((chart) => new URL(chart.dataset.source, location).href)"))
+    assert len(sources) == 1
+    assert set(asked) == sources
+    page.route("**/api/v1/history?*", lambda route: route.fulfill(body="no JSON"))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.get_by_text("The data could not be read:")).to_have_count(2)
+
+
 def test_series_without_figures_says_so(console: RunningConsole, page: Page) -> None:
     log_in(page, console, "/charts?series=never.recorded&unit=number")
     expect(page.locator("[data-chart] .state")).to_have_text("There is no data for this period yet.")

@@ -77,6 +77,18 @@ class Charts(msgspec.Struct, frozen=True):
     seconds: int
     charts: tuple[Chart, ...]
 
+    @property
+    def groups(self) -> list[tuple[str, list[Chart]]]:
+        """The charts that the browser reads with one request, after the names of all their series: usually all of a page."""
+        groups: list[tuple[list[str], list[Chart]]] = []
+        for chart in self.charts:
+            names = [line.series for line in chart.drawn]
+            if not groups or len({*groups[-1][0], *names}) > _MOST_LINKED:
+                groups.append(([], []))
+            groups[-1][0].extend(name for name in names if name not in groups[-1][0])
+            groups[-1][1].append(chart)
+        return [(",".join(names), charts) for names, charts in groups]
+
 
 def charts_of(visit: Visit, *charts: Chart) -> Charts:
     """The charts over the time that the address asks for, by default an hour. Raises Invalid."""

@@ -84,15 +84,8 @@
       this.holder.addEventListener("blur", () => this.plot && this.plot.setCursor({ left: -10, top: -10 }));
     }
 
-    async load() {
-      try {
-        const answer = await fetch(this.figure.dataset.source, { headers: { Accept: "application/json" } });
-        const body = await answer.json();
-        if (!answer.ok) throw new Error(body.error || answer.statusText);
-        this.show(body);
-      } catch (error) {
-        this.state.textContent = `${this.figure.dataset.failed} ${error.message}`;
-      }
+    fail(error) {
+      this.state.textContent = `${this.figure.dataset.failed} ${error.message}`;
     }
 
     show(body) {
@@ -213,7 +206,22 @@
   }
 
   const charts = [...document.querySelectorAll("[data-chart]")].map((figure) => new Chart(figure));
-  const loadAll = () => { if (!document.hidden) charts.forEach((chart) => chart.load()); };
+  const sources = new Set(charts.map((chart) => chart.figure.dataset.source));
+
+  // One request for all charts that have the same source.
+  async function load(source) {
+    const loaded = charts.filter((chart) => chart.figure.dataset.source === source);
+    try {
+      const answer = await fetch(source, { headers: { Accept: "application/json" } });
+      const body = await answer.json();
+      if (!answer.ok) throw new Error(body.error || answer.statusText);
+      for (const chart of loaded) chart.show(body);
+    } catch (error) {
+      for (const chart of loaded) chart.fail(error);
+    }
+  }
+
+  const loadAll = () => { if (!document.hidden) sources.forEach(load); };
   const redrawAll = () => charts.forEach((chart) => chart.redraw());
   loadAll();
   setInterval(loadAll, REFRESH_MS);

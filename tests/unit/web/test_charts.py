@@ -48,6 +48,20 @@ def test_chart_of_more_lines_than_colours_says_so_and_links_to_the_others() -> N
     assert charts.charts[0].cut == FIRST_BROKERS
 
 
+def test_charts_of_a_page_are_read_with_as_few_requests_as_fit_into_addresses() -> None:
+    def chart(first: int, last: int) -> Chart:
+        return Chart(f"{first}", "share", BROKERS[first:last])
+
+    few = charts_of(visit(), chart(0, 2), chart(1, 3))
+    assert [(read.split(","), len(charts)) for read, charts in few.groups] == [
+        (["broker.disk/b01", "broker.disk/b02", "broker.disk/b03"], 2)
+    ]
+    many = charts_of(visit(), *(chart(first, first + 6) for first in range(0, 30, 6)))
+    assert [(read.count(",") + 1, len(charts)) for read, charts in many.groups] == [(24, 4), (6, 1)]
+    assert [one for _, charts in many.groups for one in charts] == list(many.charts)
+    assert charts_of(visit()).groups == []
+
+
 def test_links_to_the_others_fit_into_a_request() -> None:
     lines = tuple(Line(f"broker.behind/{number:03}{'x' * 252}", "", is_name=True) for number in range(200))
     others = Chart("A", "bytes", lines).others
