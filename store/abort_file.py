@@ -2,12 +2,13 @@
 
 For RocketMQ only its presence counts; its own is empty (4.9) or has a process id (5.x). Ours has
 
-    boot id of the kernel, a space, number of the device and inode number of the file itself as `device:inode`, a newline
+    boot id of the kernel, a space, number of the device, inode number and time of birth (ns) of the file itself as `device:inode:birth`, a newline
     "dispatched", a newline: once dispatch had nothing left to do after this start
 
 If boot id and numbers are still true, processes were killed but the machine was not: all that they wrote is in the page cache, in the order in which they
-wrote it. After a power cut the boot id differs, and in a copy of the store one of the numbers: there any page may be older than any other. After a failed
-sync the kernel may read an older page again, so whoever sees one empties the file.
+wrote it. After a power cut the boot id differs, and in a copy of the store one of the numbers: there any page may be older than any other. The time of birth is
+for a copy whose file got the inode of the deleted one; it is 0 where the file system has none. After a failed sync the kernel may read an
+older page again, so whoever sees one empties the file.
 
 The second line is not there at once because dispatch may have to fill gaps between entries that recovery has kept. From then on it works in the
 order of the log, in batches: when it is killed, everything before its last batch is in the indexes.
@@ -16,7 +17,9 @@ Written by the supervisor when recovery has ended, and by the broker before it s
 """
 
 import contextlib
+import ctypes
 import os
+import struct
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +28,15 @@ DISPATCH_BATCH_BYTES: Final = 1 << 20
 
 _DISPATCHED: Final = b"dispatched\n"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+# statx(2): Python's os.stat has no time of birth.
+_AT_EMPTY_PATH: Final = 0x1000
+_STATX_BTIME: Final = 0x800
+_STATX_BYTES: Final = 256
+_MASK: Final = struct.Struct("=I")
+_BTIME: Final = struct.Struct("=qI")
+_BTIME_AT: Final = 80
+_statx = getattr(ctypes.CDLL(None), "statx", None)  # glibc before 2.28 has none
 
 
 def write_abort(fd: int) -> None:
@@ -82,4 +94,15 @@ def _expected(fd: int) -> bytes:
     except OSError:
         return b""
     status = os.fstat(fd)
-    return b"%s %d:%d\n" % (boot_id, status.st_dev, status.st_ino)
+    return b"%s %d:%d:%d\n" % (boot_id, status.st_dev, status.st_ino, _birth_of(fd))
+
+
+def _birth_of(fd: int) -> int:
+    """When the file was made, ns; 0 if the file system does not say."""
+    found = ctypes.create_string_buffer(_STATX_BYTES)
+    if _statx is None or _statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, found) != 0:
+        return 0
+    if not _MASK.unpack_from(found)[0] & _STATX_BTIME:
+        return 0
+    seconds, nanoseconds = _BTIME.unpack_from(found, _BTIME_AT)
+    return int(seconds * 10**9 + nanoseconds)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,30 @@ def test_abort_file_of_a_store_that_was_in_use_before_is_replaced(tmp_path: Path
 def test_abort_file_in_a_copy_of_the_store_says_nothing(tmp_path: Path) -> None:
     copy = shutil.copy2(make_abort(tmp_path / "abort"), tmp_path / "copy")
     assert not is_same_boot(Path(copy))
+
+
+def test_copy_that_got_the_inode_of_the_deleted_file_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_abort(tmp_path / "abort")
+    note_dispatched(path)
+    birth = abort_file._birth_of
+    monkeypatch.setattr(abort_file, "_birth_of", lambda fd: birth(fd) + 1)
+    assert not is_same_boot(path)
+    assert not was_dispatched(path)
+
+
+def test_time_of_birth_stays(tmp_path: Path) -> None:
+    path = make_abort(tmp_path / "abort")
+    said = subprocess.run(["stat", "--format=%W", path], check=True, capture_output=True, text=True).stdout
+    os.utime(path, (1, 1))
+    note_dispatched(path)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        assert abort_file._birth_of(fd) // 10**9 == int(said)
+    finally:
+        os.close(fd)
+    assert was_dispatched(path)
 
 
 def test_abort_file_of_another_boot_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
