@@ -94,7 +94,7 @@ def main() -> None:
     print(section)
     if not options.print:
         with RESULTS.open("a") as out:
-            out.write(section + "\n")
+            out.write(f"\n{section}\n")
 
 
 def turned(number: int) -> list[str]:
