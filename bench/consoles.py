@@ -10,7 +10,7 @@ appliance's: it shares the machine's cores with the broker. What counts is the r
 The machine drifts within minutes by more than that. So rounds are short and many, each of the four loads is as often the first of a round as
 it is the last, and the ratio is the mean of those of the rounds (geometric), with its standard error.
 
-For comparison the last load of each round has no console, but a process with the console's priority that computes as long as the console did with lists, ten milliseconds at a time: on a
+For comparison the fourth load has no console, but a process with the console's priority that computes as long as the console did with lists, ten milliseconds at a time: on a
 machine of two cores this alone delays sends.
 """
 
@@ -218,8 +218,10 @@ def dashboard(browser: Browser, opens_lists: bool) -> None:
     assert sources
     turn = 0
     while True:
-        opened = sources if turn % 5 == 0 else set()
-        for path in [*opened, *(PAGES[turn % len(PAGES)],) * opens_lists]:
+        opened = [*sources] if turn % 5 == 0 else []
+        if opens_lists:
+            opened.append(PAGES[turn % len(PAGES)])
+        for path in opened:
             page = browser.get(path)
             assert page.status == http.client.OK, page.text
         turn += 1

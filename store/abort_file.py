@@ -2,12 +2,12 @@
 
 For RocketMQ only its presence counts; its own is empty (4.9) or has a process id (5.x). Ours has
 
-    boot id of the kernel, a space, number of the device, inode number and time of birth (ns) of the file itself as `device:inode:birth`, a newline
+    boot id of the kernel, a space, number of the device, inode number and creation time (ns) of the file itself as `device:inode:created`, a newline
     "dispatched", a newline: once dispatch had nothing left to do after this start
 
 If boot id and numbers are still true, processes were killed but the machine was not: all that they wrote is in the page cache, in the order in which they
-wrote it. After a power cut the boot id differs, and in a copy of the store one of the numbers: there any page may be older than any other. The time of birth is
-for a copy whose file got the inode of the deleted one; it is 0 where the file system has none. After a failed sync the kernel may read an
+wrote it. After a power cut the boot id differs, and in a copy of the store one of the numbers: there any page may be older than any other. The creation time
+tells a copy whose file got the inode of the deleted one; it is 0 where the file system has none. After a failed sync the kernel may read an
 older page again, so whoever sees one empties the file.
 
 The second line is not there at once because dispatch may have to fill gaps between entries that recovery has kept. From then on it works in the
@@ -29,7 +29,7 @@ DISPATCH_BATCH_BYTES: Final = 1 << 20
 _DISPATCHED: Final = b"dispatched\n"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
-# statx(2): Python's os.stat has no time of birth.
+# statx(2): Python's os.stat has no creation time.
 _AT_EMPTY_PATH: Final = 0x1000
 _STATX_BTIME: Final = 0x800
 _STATX_BYTES: Final = 256
@@ -94,11 +94,11 @@ def _expected(fd: int) -> bytes:
     except OSError:
         return b""
     status = os.fstat(fd)
-    return b"%s %d:%d:%d\n" % (boot_id, status.st_dev, status.st_ino, _birth_of(fd))
+    return b"%s %d:%d:%d\n" % (boot_id, status.st_dev, status.st_ino, _creation_ns(fd))
 
 
-def _birth_of(fd: int) -> int:
-    """When the file was made, ns; 0 if the file system does not say."""
+def _creation_ns(fd: int) -> int:
+    """When the file was created, ns; 0 if the file system does not say."""
     found = ctypes.create_string_buffer(_STATX_BYTES)
     if _statx is None or _statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, found) != 0:
         return 0

@@ -12,12 +12,7 @@ from jinja2.runtime import Context
 
 from web.paths import path_of
 from web.tables.cells import Cells
-from web.tables.formats import (
-    at_underscores,
-    format_bytes,
-    format_number,
-    format_percent,
-)
+from web.tables.formats import at_underscores, format_bytes, format_number, format_percent, format_share
 from web.tables.table import SIZES, Kind
 from web.translations.durations import format_duration
 
@@ -90,9 +85,8 @@ def _with_ends(t: Callable[..., str]) -> Callable[..., str]:
 
 @pass_context
 def _translated_share(context: Context, value: float) -> str:
-    """A part of one in percent, as the page's language writes it: 40.3 %."""
-    text: str = context["t"]("{percent} %", percent=format_percent(value * 100))
-    return text
+    """A part of one in percent in the page's language."""
+    return format_share(value, context["t"])
 
 
 @pass_context

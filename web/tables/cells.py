@@ -15,6 +15,7 @@ from web.tables.formats import (
     format_bytes,
     format_number,
     format_percent,
+    format_share,
     format_utc,
     format_whole,
     in_parts,
@@ -38,9 +39,7 @@ class Cells:
     def rows(self, columns: Sequence[Column[Any]], rows: Iterable[Any]) -> Markup:
         """The rows of a table's body. The first cell that is no choice is the heading of its row."""
         heading = next((column for column in columns if column.kind is not Kind.CHOICE), None)
-        heads = [
-            ("th", ' scope="row"') if column is heading else ("td", "") for column in columns
-        ]  # fmt: skip
+        heads = [("th", ' scope="row"') if column is heading else ("td", "") for column in columns]
         labels = [escape(self.t(column.label)) for column in columns]
         parts: list[str] = []
         for row in rows:
@@ -86,8 +85,7 @@ class Cells:
                 f'aria-label="{escape(self.t(column.label))}">'
             )
         if not said and value is None:
-            none = escape(self.t(column.none)) if column.none else ""
-            return f'<span class="none">{none}</span>' if none else self._unknown()
+            return self._nothing_known(column)
         shown = breakable(self.t(said[0], **said[1])) if said else self._shown(column, value)
         link = column.link(row) if column.link else None
         if not link:
@@ -95,7 +93,9 @@ class Cells:
         mark = tone(value) if said and column.kind is Kind.WORD else ""
         return f'<a href="{escape(self.url(link))}"{_class(mark)}>{shown}</a>'
 
-    def _unknown(self) -> str:
+    def _nothing_known(self, column: Column[Any]) -> str:
+        if column.none:
+            return f'<span class="none">{escape(self.t(column.none))}</span>'
         return f'<span class="none" title="{escape(self.t("unknown"))}">–</span>'
 
     def _list(self, column: Column[Any], row: Any, value: Sequence[str]) -> str:
@@ -113,7 +113,7 @@ class Cells:
             case Kind.RATE:
                 return format_number(value)
             case Kind.SHARE:
-                return escape(self.t("{percent} %", percent=format_percent(value * 100)))
+                return escape(format_share(value, self.t))
             case Kind.PERCENT:
                 return format_percent(value)
             case Kind.BYTES:

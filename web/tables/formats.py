@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from typing import Final
 
 from markupsafe import Markup, escape
@@ -35,6 +36,11 @@ def format_whole(value: float) -> str:
 def format_percent(value: float) -> str:
     """Percents with a decimal unless it is zero, as charts.js: 40.3, 39. Brokers may report whole percents only."""
     return f"{value:,.1f}".removesuffix(".0")
+
+
+def format_share(value: float, t: Callable[..., str]) -> str:
+    """A part of one in percent, as the language of `t` writes it: 40.3 %."""
+    return t("{percent} %", percent=format_percent(value * 100))
 
 
 def format_bytes(value: float) -> str:

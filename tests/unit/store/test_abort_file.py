@@ -42,20 +42,20 @@ def test_copy_that_got_the_inode_of_the_deleted_file_says_nothing(
 ) -> None:
     path = make_abort(tmp_path / "abort")
     note_dispatched(path)
-    birth = abort_file._birth_of
-    monkeypatch.setattr(abort_file, "_birth_of", lambda fd: birth(fd) + 1)
+    created = abort_file._creation_ns
+    monkeypatch.setattr(abort_file, "_creation_ns", lambda fd: created(fd) + 1)
     assert not is_same_boot(path)
     assert not was_dispatched(path)
 
 
-def test_time_of_birth_stays(tmp_path: Path) -> None:
+def test_creation_time_stays(tmp_path: Path) -> None:
     path = make_abort(tmp_path / "abort")
     said = subprocess.run(["stat", "--format=%W", path], check=True, capture_output=True, text=True).stdout
     os.utime(path, (1, 1))
     note_dispatched(path)
     fd = os.open(path, os.O_RDONLY)
     try:
-        assert abort_file._birth_of(fd) // 10**9 == int(said)
+        assert abort_file._creation_ns(fd) // 10**9 == int(said)
     finally:
         os.close(fd)
     assert was_dispatched(path)

@@ -622,7 +622,7 @@ _SETTINGS_COLUMNS: Final[tuple[Column[SettingsRow], ...]] = (
         "slow_broker_id",
         "Broker id to read from when far behind",
         Kind.NUMBER,
-        help="The broker that is suggested to members that are so far behind that their messages are no longer in memory.",
+        help="Members that are so far behind that their messages are no longer in memory are told to read from this broker.",
     ),
     Column(
         "notifies",
