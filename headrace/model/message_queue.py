@@ -1,11 +1,13 @@
 """One queue of a topic at one broker."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class MessageQueue:
-    """A queue: hashable, and ordered by topic, broker name and queue id, as clients sort queues before they divide them."""
+class MessageQueue(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A queue: hashable, and ordered by topic, broker name and queue id, as clients sort queues before they divide them.
+
+    A Struct, because it is made and found five times as fast as a dataclass: an answer may have a hundred thousand.
+    """
 
     topic: str
     broker_name: str

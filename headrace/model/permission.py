@@ -1,5 +1,6 @@
 """Permission bits of brokers and topics."""
 
+import functools
 from typing import Final
 
 PRIORITY: Final = 8
@@ -23,6 +24,7 @@ def is_inherited(permission: int) -> bool:
     return bool(permission & INHERIT)
 
 
+@functools.lru_cache(maxsize=64)  # a table may have thousands of topics; permissions are a few bits
 def permission_text(permission: int) -> str:
     """`RWX` with a dash for each right that is missing; X is inherit."""
     return "".join(letter if permission & bit else "-" for letter, bit in (("R", READ), ("W", WRITE), ("X", INHERIT)))

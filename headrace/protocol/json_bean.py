@@ -2,7 +2,7 @@
 
 The name on the wire is the field's in camelCase, unless the class has another one in NAMES (for classes of the model, which do not depend on the
 protocol, in the table below). A field's annotation determines how it is read: scalars, `list[X]`, `frozenset[X]`, `dict[K, X]` with K one of str, int and
-MessageQueue, other dataclasses, enums by name, and each of these `| None`.
+MessageQueue (a Struct of msgspec), other dataclasses, enums by name, and each of these `| None`.
 
 Reading is as tolerant as fastjson: unknown keys and null are ignored, a missing key leaves the field's default, numbers and booleans may be in
 quotes, an unknown name of an enum counts as missing. Other errors raise RemoteProtocolError, which names the field.
@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec.structs
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.camel_case import camel_case
@@ -100,7 +102,7 @@ def _text(item: Any) -> str:
         return f"{{{','.join(pairs)}}}"
     if kind is list:
         return f"[{','.join(map(_text, item))}]"
-    if dataclasses.is_dataclass(kind):
+    if _is_bean(kind):
         pairs = []
         for member in _members_of(kind):
             one = getattr(item, member.attribute)
@@ -114,7 +116,7 @@ def to_value(item: Any) -> Any:
     """Converts an object for `fastjson.dumps`."""
     if type(item) in _PLAIN or isinstance(item, (str, int, float)):  # including enums
         return item
-    if dataclasses.is_dataclass(item):
+    if _is_bean(type(item)):
         return {member.key: to_value(getattr(item, member.attribute)) for member in _members_of(type(item))}
     if isinstance(item, Mapping):
         return {_to_key(key): to_value(value) for key, value in item.items()}
@@ -127,7 +129,11 @@ def _to_key(key: Any) -> Any:
     if type(key) is MessageQueue:  # the same text in a fifth of the time: an answer may have a hundred thousand
         name, topic = fastjson.quote(key.broker_name), fastjson.quote(key.topic)
         return fastjson.ObjectKey(f'{{"brokerName":{name},"queueId":{key.queue_id},"topic":{topic}}}')
-    return fastjson.ObjectKey(fastjson.dumps(to_value(key))) if dataclasses.is_dataclass(key) else key
+    return fastjson.ObjectKey(fastjson.dumps(to_value(key))) if _is_bean(type(key)) else key
+
+
+def _is_bean(kind: type) -> bool:
+    return kind is MessageQueue or dataclasses.is_dataclass(kind)
 
 
 def from_value(kind: type[T], value: Any) -> T:
@@ -167,15 +173,25 @@ def _work_out(kind: type) -> tuple[_Member, ...]:
     names = _MODEL_NAMES.get(kind) or getattr(kind, "NAMES", {})
     members = [
         _Member(
-            field.name,
-            key := names.get(field.name, camel_case(field.name)),
-            _reader(hints[field.name]),
-            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
+            name,
+            key := names.get(name, camel_case(name)),
+            _reader(hints[name]),
+            is_mandatory,
             f"{fastjson.quote(key)}:",
         )
-        for field in dataclasses.fields(kind)
+        for name, is_mandatory in _fields(kind)
     ]
     return tuple(sorted(members, key=lambda member: member.key))
+
+
+def _fields(kind: Any) -> list[tuple[str, bool]]:
+    """The name of each field, and whether it has no default."""
+    if kind is MessageQueue:
+        return [(field.name, field.required) for field in msgspec.structs.fields(kind)]
+    return [
+        (field.name, field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING)
+        for field in dataclasses.fields(kind)
+    ]
 
 
 def _shown(value: Any) -> str:

@@ -26,6 +26,7 @@ LARGE_BYTES: Final = (
 )  # limit: larger answers are decoded in a thread; the loop would stand still for a tenth of a second for each MiB
 
 B = TypeVar("B", bound=JsonBody)
+T = TypeVar("T")
 
 
 class AdminCalls(ClientObject):
@@ -121,9 +122,12 @@ class AdminCalls(ClientObject):
         return MessageQueue(self._wrap(queue.topic), queue.broker_name, queue.queue_id)
 
     def _unwrap_queue(self, queue: MessageQueue) -> MessageQueue:
-        if not self._config.namespace:
-            return queue  # an answer may have a hundred thousand
         return MessageQueue(self._unwrap(queue.topic), queue.broker_name, queue.queue_id)
+
+    def _unwrap_queues(self, by_queue: dict[MessageQueue, T]) -> dict[MessageQueue, T]:
+        if not self._config.namespace:
+            return by_queue  # an answer may have a hundred thousand
+        return {self._unwrap_queue(queue): one for queue, one in by_queue.items()}
 
     def _unwrap_message(self, message: MessageExt) -> MessageExt:
         message.topic = self._unwrap(message.topic)

@@ -130,7 +130,7 @@ class GroupAdmin(AdminCalls):
         addresses = [broker] if broker else (await self._brokers_of(topic or names.retry_topic(group))).values()
         for address in addresses:
             part = await self._body(ConsumeStats, address, header, LONG_TIMEOUT_MS)
-            whole.offset_table.update({self._unwrap_queue(queue): one for queue, one in part.offset_table.items()})
+            whole.offset_table.update(self._unwrap_queues(part.offset_table))
             whole.consume_tps += part.consume_tps
         return whole
 
@@ -199,10 +199,7 @@ class GroupAdmin(AdminCalls):
         for address in (await self._brokers_of(topic)).values():
             found = (await self._body(GetConsumerStatusBody, address, header, LONG_TIMEOUT_MS)).consumer_table
             if found:
-                return {
-                    client: {self._unwrap_queue(queue): offset for queue, offset in offsets.items()}
-                    for client, offsets in found.items()
-                }
+                return {client: self._unwrap_queues(offsets) for client, offsets in found.items()}
         return {}
 
     async def consume_directly(

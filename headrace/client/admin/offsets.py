@@ -72,7 +72,7 @@ class OffsetAdmin(AdminCalls):
         for broker_name, address in (await self._brokers_of(topic)).items():
             try:
                 body = await self._body(ResetOffsetBody, address, header)
-                done.update({self._unwrap_queue(queue): offset for queue, offset in body.offset_table.items()})
+                done.update(self._unwrap_queues(body.offset_table))
             except BrokerError as error:
                 # compat: RocketMQ rejects a group without an offset for one of the queues before it looks whether a member is connected.
                 if error.code != ResponseCode.CONSUMER_NOT_ONLINE and await self._is_connected(group, address):

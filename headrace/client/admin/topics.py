@@ -137,7 +137,7 @@ class TopicAdmin(AdminCalls):
         whole = TopicStatsTable()
         for address in [broker] if broker is not None else (await self._brokers_of(topic)).values():
             part = await self._body(TopicStatsTable, address, GetTopicStatsInfoRequestHeader(self._wrap(topic)))
-            whole.offset_table.update({self._unwrap_queue(queue): one for queue, one in part.offset_table.items()})
+            whole.offset_table.update(self._unwrap_queues(part.offset_table))
         return whole
 
     async def topic_groups(self, topic: str) -> list[str]:

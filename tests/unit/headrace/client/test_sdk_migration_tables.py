@@ -47,6 +47,7 @@ def known_words() -> set[str]:
     for name in headrace.__all__:
         value = getattr(headrace, name)
         members = dict(inspect.getmembers(value)) if inspect.isclass(value) else {}
+        members.pop("__class__", None)
         words |= members.keys()
         if dataclasses.is_dataclass(value):
             words |= {one.name for one in dataclasses.fields(value)}
