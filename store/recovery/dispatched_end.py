@@ -21,6 +21,7 @@ from store.commit_log.scanner import LogSource
 from store.paths import StorePaths
 from store.recovery.log_survey import NO_TAIL, QueueTail
 from store.recovery.queue_files import QueueFiles
+from store.recovery.shared_work import shared_work
 
 logger = logging.getLogger(__name__)
 
@@ -89,9 +90,10 @@ def _are_changed_since_checkpoint(paths: StorePaths, queues: Sequence[QueueFiles
     directories.update(queue.directory for queue in queues)
     try:
         written_ns = os.stat(paths.checkpoint).st_mtime_ns
-        return any(os.stat(directory).st_mtime_ns > written_ns for directory in directories)
+        changed = shared_work(lambda part: [os.stat(one).st_mtime_ns > written_ns for one in part], list(directories))
     except FileNotFoundError:
         return True
+    return any(changed)
 
 
 def _timestamp_of(log: LogSource, physical_offset: int, size: int) -> int:

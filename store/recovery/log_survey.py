@@ -6,6 +6,7 @@ one, older entries are also lost: the queue has a gap, and the log must be dispa
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from store.commit_log.record_check import (
     BLANK,
@@ -20,8 +21,7 @@ from store.commit_log.record_check import (
 from store.commit_log.scanner import LogSource
 
 
-@dataclass(frozen=True, slots=True)
-class QueueTail:
+class QueueTail(NamedTuple):
     """The state of a queue's files: the offset of its next entry, and the end of the last record with an entry (-1: none)."""
 
     next_offset: int

@@ -17,6 +17,7 @@ from store.mapped_file_queue import list_lengths
 from store.paths import StorePaths, file_name
 from store.recovery.log_survey import NO_TAIL, QueueTail
 from store.recovery.queue_bounds import KeptQueue
+from store.recovery.shared_work import shared_work
 
 _SECTOR_SIZE = 512  # what a disk writes atomically
 _PAGE_SIZE = 4096
@@ -43,15 +44,17 @@ class QueueFiles:
         "topic",
     )
 
-    def __init__(self, directory: str, topic: bytes, queue_id: int, file_size: int) -> None:
-        """Lists the files. Raises WrongFileLength, UnexpectedFile; changes nothing."""
+    def __init__(
+        self, directory: str, topic: bytes, queue_id: int, file_size: int, starts: list[int] | None = None
+    ) -> None:
+        """Lists the files, unless `starts` says where they begin. Raises WrongFileLength, UnexpectedFile; changes nothing."""
         self.directory = directory
         self.topic = topic
         self.queue_id = queue_id
         self.key = queue_key(topic, queue_id)
         """The queue's key in a survey of the log."""
         self._file_size = file_size
-        self._starts = list_lengths(directory, file_size, "mappedFileSizeConsumeQueue")
+        self._starts = _list_starts(directory, file_size) if starts is None else starts
         self._fd_start = -1
         self._fd = -1
         self._block_start = -1
@@ -284,16 +287,21 @@ class QueueFiles:
 
 def list_queues(paths: StorePaths, file_size: int, beat: Callable[[], None] = lambda: None) -> list[QueueFiles]:
     """All queues that have a directory. Raises WrongFileLength, UnexpectedFile; names that are no queues are skipped."""
-    queues = []
+    places: list[tuple[str, bytes, int]] = []
     for topic in _directories(os.fspath(paths.consume_queue)):
         beat()
         topic_name = os.fsencode(topic.name)
-        queues += [
-            QueueFiles(queue.path, topic_name, int(queue.name), file_size)
+        places += [
+            (queue.path, topic_name, int(queue.name))
             for queue in _directories(topic.path)
             if queue.name.isascii() and queue.name.isdigit()
         ]
-    return queues
+    listed = shared_work(lambda part: [_list_starts(directory, file_size) for directory, _, _ in part], places, beat)
+    return [QueueFiles(*place, file_size, starts) for place, starts in zip(places, listed, strict=True)]
+
+
+def _list_starts(directory: str, file_size: int) -> list[int]:
+    return list_lengths(directory, file_size, "mappedFileSizeConsumeQueue")
 
 
 def _directories(path: str) -> list[os.DirEntry[str]]:

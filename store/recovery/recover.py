@@ -14,8 +14,9 @@ docs/storage/crash-safety.md.
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from headrace.protocol.big_endian import load_i32
 from headrace.protocol.record_layout import MAGIC_AT, MESSAGE_MAGIC, MESSAGE_MAGIC_V2
@@ -37,6 +38,7 @@ from store.recovery.index_files import IndexDecision, decide_index, read_heads
 from store.recovery.log_survey import NO_TAIL, QueueTail, Survey, find_older, survey_log
 from store.recovery.queue_bounds import KeptQueue, QueueBounds
 from store.recovery.queue_files import QueueFiles, list_queues
+from store.recovery.shared_work import shared_work
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +77,10 @@ def recover(
     config.check()
     paths.make_directories()
     return _Recovery(config, paths, beat, report).run()
+
+
+_Found = tuple[tuple[int, ...], bool, tuple[Any, ...] | None]
+"""A queue's tail, whether its last entry agrees with the log, and the KeptQueue; all as tuples, because a process may pass them on."""
 
 
 @dataclass(slots=True)
@@ -280,18 +286,28 @@ class _Recovery:
 
         After a crash of the machine only entries of records before the survey count: those were synced before the checkpoint was written.
         """
+
+        def examine(part: Sequence[QueueFiles]) -> list[_Found]:
+            return [self._examine_one(queue, first_read) for queue in part]
+
         examined = _Examined()
-        for number, queue in enumerate(queues):
-            if number % _QUEUES_A_BEAT == 0:
-                self._beat()
-            tail = examined.tails[queue.key] = queue.find_tail(None if self._has_all_writes else first_read)
-            if self._has_all_writes and tail != NO_TAIL:
-                if not queue.is_bearing_out(tail.next_offset - 1, self._log, first_read, self._log.end_offset):
-                    examined.disagreeing.append(queue)
-                elif queue.has_nothing_from(tail.next_offset):
-                    examined.kept[queue.key] = self._kept(queue, tail.next_offset)
-            queue.close()
+        for queue, (tail, is_agreeing, kept) in zip(queues, shared_work(examine, queues, self._beat), strict=True):
+            examined.tails[queue.key] = QueueTail(*tail)
+            if not is_agreeing:
+                examined.disagreeing.append(queue)
+            if kept is not None:
+                examined.kept[queue.key] = KeptQueue(*kept)
         return examined
+
+    def _examine_one(self, queue: QueueFiles, first_read: int) -> _Found:
+        tail = queue.find_tail(None if self._has_all_writes else first_read)
+        is_agreeing, kept = True, None
+        if self._has_all_writes and tail != NO_TAIL:
+            is_agreeing = queue.is_bearing_out(tail.next_offset - 1, self._log, first_read, self._log.end_offset)
+            if is_agreeing and queue.has_nothing_from(tail.next_offset):
+                kept = self._kept(queue, tail.next_offset)
+        queue.close()
+        return tuple(tail), is_agreeing, None if kept is None else tuple(kept)
 
     def _cut_queues(self, queues: list[QueueFiles], examined: "_Examined", start: int, end: int) -> list[KeptQueue]:
         """Those that have entries left."""

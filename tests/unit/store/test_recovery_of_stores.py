@@ -11,7 +11,7 @@ from store.commit_log import tail
 from store.errors import BadStoreConfig, UnexpectedFile, WrongFileLength
 from store.mapped_file import path_of, reserve_file
 from store.mapped_file_queue import MappedFileQueue
-from store.recovery import daemon
+from store.recovery import daemon, shared_work
 from store.recovery.discarded_records import Discarded, find_discarded
 from store.recovery.recover import Recovered, recover
 from support.store_files import (
@@ -28,6 +28,13 @@ from support.store_files import (
 )
 
 LONG_AFTER = FIRST_TIMESTAMP + 10**9
+
+
+@pytest.fixture(params=["one process", "several"], autouse=True)
+def processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queues are read by one process, or by as many as there are cores, as in a store of thousands of queues."""
+    if request.param == "several":
+        monkeypatch.setattr(shared_work, "FEWEST", 1)
 
 
 @pytest.fixture

@@ -1,0 +1,112 @@
+"""Reads many files in as many processes as there are cores: 50,000 queues of a store in half the time.
+
+    this process     first part            waits, part by part
+    a child          second part ──────► a file in memory: slices of what it found, as `marshal` writes them
+                                    └──► a pipe: one byte after each slice
+
+A child only reads, and keeps no descriptor of its parent: no lock of the store outlives the process that holds it. If the parent dies, the next byte
+finds nobody and the child ends. If a child dies, or finds an error, the parent does that part itself, and meets the same error.
+"""
+
+import marshal
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+FEWEST: Final = 4_096
+"""Items for which a child pays: a fork takes milliseconds, an item some 30 us."""
+_SLICE: Final = 128  # limit: seconds on a disk that is busy and cold
+_HIGHEST_FD: Final = 1 << 20  # what the appliance may raise the limit of open files to
+
+
+def shared_work(
+    work: Callable[[Sequence[T]], list[Any]],
+    items: Sequence[T],
+    beat: Callable[[], None] = lambda: None,
+    processes: int = 0,
+    fewest: int = 0,
+) -> list[Any]:
+    """The results of `work` for all items, in their order. Raises what `work` raises.
+
+    `work` changes nothing, neither files nor what other items need, and returns one value for each item that `marshal` can write. `beat` is called in
+    this process, at most some hundred items apart. `processes`: 0 for one a core; each gets at least `fewest` items, or FEWEST.
+    """
+    count = max(1, min(processes or len(os.sched_getaffinity(0)), len(items) // (fewest or FEWEST)))
+    size = max(1, -(-len(items) // count))
+    parts = [items[start : start + size] for start in range(0, len(items), size)]
+    children = [_Child(work, part) for part in parts[1:]]
+    try:
+        results = list(_in_slices(work, parts[0], beat)) if parts else []
+        for child, part in zip(children, parts[1:], strict=True):
+            found = child.wait(len(part), beat)
+            results += list(_in_slices(work, part, beat)) if found is None else found
+    finally:
+        for child in children:
+            child.end()
+    return results
+
+
+def _in_slices(work: Callable[[Sequence[T]], list[Any]], items: Sequence[T], beat: Callable[[], None]) -> Iterator[Any]:
+    for start in range(0, len(items), _SLICE):
+        beat()
+        yield from work(items[start : start + _SLICE])
+
+
+class _Child:
+    """A process that does one part."""
+
+    def __init__(self, work: Callable[[Sequence[T]], list[Any]], items: Sequence[T]) -> None:
+        self._results_fd = os.memfd_create("shared work")
+        self._progress_fd, writing_fd = os.pipe2(os.O_CLOEXEC)
+        self._pid = os.fork()
+        if self._pid == 0:
+            code = 1
+            try:
+                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # those of its parent are not for it
+                _close_all_but(self._results_fd, writing_fd)
+                for start in range(0, len(items), _SLICE):
+                    _write(self._results_fd, marshal.dumps(work(items[start : start + _SLICE])))
+                    os.write(writing_fd, b".")
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(writing_fd)
+
+    def wait(self, count: int, beat: Callable[[], None]) -> list[Any] | None:
+        """Its results when it has ended; None unless there are `count`."""
+        while os.read(self._progress_fd, 1):
+            beat()
+        _, status = os.waitpid(self._pid, 0)
+        self._pid = 0
+        if status != 0:
+            return None
+        results: list[Any] = []
+        with os.fdopen(os.dup(self._results_fd), "rb") as file:
+            file.seek(0)
+            while len(results) < count:
+                results += marshal.load(file)  # noqa: S302  (our own process wrote it)
+        return results
+
+    def end(self) -> None:
+        """Ends it, if it has not ended, and releases what it used."""
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+        os.close(self._progress_fd)
+        os.close(self._results_fd)
+
+
+def _close_all_but(*kept: int) -> None:
+    start = 0
+    for fd in sorted(kept):
+        os.closerange(start, fd)
+        start = fd + 1
+    os.closerange(start, _HIGHEST_FD)
+
+
+def _write(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
