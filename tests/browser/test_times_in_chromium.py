@@ -81,6 +81,17 @@ def test_milliseconds_since_1970_are_shown_as_a_time_and_may_be_entered(console:
     assert parse_qs(urlsplit(page.url).query)["begin"] == ["2026-11-23T09:00:00.057Z"]
 
 
+@pytest.mark.parametrize("entered", ["0:05:07", "00:05:07", "0:05"])
+def test_time_without_a_date_is_of_today(console: RunningConsole, page: Page, entered: str) -> None:
+    log_in_from_shanghai(page, console, "/messages")
+    page.get_by_label("Topic", exact=True).first.fill("TopicTest")
+    page.get_by_label("From (Asia/Shanghai; empty: one hour ago)").first.fill(entered)
+    page.get_by_role("button", name="Search").first.click()
+    page.wait_for_url("**begin=**")
+    sent = parse_qs(urlsplit(page.url).query)["begin"][0]
+    assert sent.endswith(f"T16:05:{'07' if entered.count(':') == 2 else '00'}.000Z")
+
+
 def test_fraction_of_a_second_is_kept(console: RunningConsole, page: Page) -> None:
     log_in_from_shanghai(page, console, "/messages?begin=2026-11-23T09:00:00.057Z")
     begin = page.get_by_label("From (Asia/Shanghai; empty: one hour ago)").first
@@ -92,7 +103,17 @@ def test_fraction_of_a_second_is_kept(console: RunningConsole, page: Page) -> No
 
 
 @pytest.mark.parametrize(
-    "entered", ["2026-02-31", "2026-13-01", "2026-11-23 25:00", "9:75", "20261123T090000", "2026-11-23 09", "yesterday"]
+    "entered",
+    [
+        "2026-02-31",
+        "2026-13-01",
+        "2026-11-23 25:00",
+        "9:75",
+        "9:30:75",
+        "20261123T090000",
+        "2026-11-23 09",
+        "yesterday",
+    ],
 )
 def test_time_that_does_not_exist_or_is_not_understood_is_not_sent(
     console: RunningConsole, page: Page, entered: str

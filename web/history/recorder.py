@@ -15,6 +15,8 @@ from web.sampling.sampler import Sampler
 
 EVERY_S: Final = TIERS[0].step_s
 _MAX_AGE_S: Final = 2.0
+_EARLY_S: Final = 0.5
+"""Timers may fire this long before their time: they count in milliseconds, and the clock may be corrected meanwhile."""
 _LONGEST_S: Final = 3 * EVERY_S
 """Rates are not computed over longer times: what came in a burst after a pause would look steady."""
 
@@ -37,13 +39,13 @@ class Recorder:
         """Records at every full ten seconds."""
         try:
             while True:
-                await asyncio.sleep(EVERY_S - time.time() % EVERY_S)
+                await asyncio.sleep(wait_s(time.time()))
                 await self.record()
         finally:
             await self._sampler.close()
 
     async def record(self) -> None:
-        """Takes and stores one sample."""
+        """Takes and stores one sample, as that of the next full ten seconds if it was taken shortly before: for a page, or because a timer fired early."""
         sample = await self._sampler.latest(_MAX_AGE_S)
         before = self._before
         if before is not None and not 0 < sample.time_s - before.time_s <= _LONGEST_S:
@@ -51,7 +53,7 @@ class Recorder:
         self._before = sample
         values = series_of(before, sample)
         try:
-            await asyncio.to_thread(self._file.add, sample.time_s, values)
+            await asyncio.to_thread(self._file.add, sample.time_s + _EARLY_S + _MAX_AGE_S, values)
         except sqlite3.Error as error:
             if not self._is_failing:
                 logger.error("history not written error=%r", str(error))
@@ -60,3 +62,8 @@ class Recorder:
             self._is_failing = False
         for follow in self.followers:
             follow(sample, values)
+
+
+def wait_s(now_s: float) -> float:
+    """How long it is to the next full ten seconds; just before them, to those after them: the timer has fired early."""
+    return EVERY_S + _EARLY_S - (now_s + _EARLY_S) % EVERY_S

@@ -203,6 +203,7 @@ class OverviewPages:
         empty = "No broker is registered with the name servers."
         tables.append(Table("brokers", BrokerRow, brokers, _BROKER_COLUMNS, enrich=self._add_runtime, empty=empty))
         data: dict[str, Any] = {"is_appliance": self._own.exists, "state": "", "uptime_ms": 0, "version": __version__}
+        data["attention_time_lag_ms"] = BEHIND_MS
         masters = {row.broker: row.address for row in brokers if row.id == names.MASTER_ID}
         (waiting, disks, present), data["stopped"] = await asyncio.gather(
             self._sampled(problems), stopped_brokers(self._reads, masters)

@@ -38,7 +38,7 @@
   // What is in a field, as a moment; null if it is something else, such as milliseconds, or a time that does not exist. Without a zone it is in
   // the user's zone, or in UTC. A date is the beginning of its day, or the end.
   function momentOf(text, isUtc, isEnd) {
-    const isClock = /^\d\d?:\d\d$/.test(text.trim()) && !isUtc;
+    const isClock = /^\d\d?(:\d\d){1,2}$/.test(text.trim()) && !isUtc;
     const parts = TIME.exec(isClock ? `${format.format(new Date()).slice(0, 10)} ${text.trim()}` : text.trim());
     if (!parts) return null;
     const entered = parts.slice(1, 7).map((part) => Number(part || 0));

@@ -8,10 +8,7 @@ import contextlib
 import logging
 import os
 import platform
-import sys
-import threading
 import time
-import traceback
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection
 
@@ -20,6 +17,7 @@ from headrace.client.cluster.lifecycle import ClientObject
 from headrace.client.consuming.offset_file import LocalOffsets, offset_directory
 from headrace.client.consuming.offset_store import GivenOffsets, Offsets, OffsetStore, RemoteOffsets
 from headrace.client.consuming.rebalance import Rebalance
+from headrace.client.consuming.stacks import stacks
 from headrace.client.consuming.subscriptions import Subscriptions
 from headrace.client.durations import now_ms
 from headrace.client.namespace import unwrap, wrap
@@ -205,7 +203,7 @@ class Consumer(ClientObject):
         return ConsumerRunningInfo(
             properties=self._properties(),
             subscription_set=self._subscriptions.all(),
-            jstack=_stacks() if with_stacks else None,
+            jstack=stacks() if with_stacks else None,
         )
 
     async def consume_directly(self, message: MessageExt, broker_name: str | None) -> ConsumeMessageDirectlyResult:  # noqa: ARG002
@@ -242,11 +240,3 @@ class Consumer(ClientObject):
     @abstractmethod
     def _queues_held(self) -> Collection[MessageQueue]:
         """The queues whose offsets this consumer stores."""
-
-
-def _stacks() -> str:
-    names_of = {thread.ident: thread.name for thread in threading.enumerate()}
-    parts = []
-    for ident, frame in sys._current_frames().items():  # noqa: SLF001 (there is no public way to get them)
-        parts.append(f"{names_of.get(ident, ident)}\n{''.join(traceback.format_stack(frame))}")
-    return "\n".join(parts)

@@ -233,6 +233,18 @@ def test_page_names_the_stuck_member_and_its_queues_in_the_first_minute() -> Non
     assert rest.startswith("7 messages wait. The members (1) consume 3.0 messages per second:")
 
 
+def test_member_whose_threads_are_busy_with_other_queues_is_not_stuck() -> None:
+    answers = stuck_and_busy()
+    answers.running["one"].mq_table[ORDERS[1]] = answers.running.pop("two").mq_table[ORDERS[1]]
+    answers.connection.connection_set.pop()
+    ((text, _),) = told_by(answers)
+    assert text.startswith("27 messages wait. The members (1) consume 3.0 messages per second:")
+    answers.stats.offset_table[ORDERS[1]] = OffsetWrapper(
+        10, 10, 4
+    )  # nothing waits there: its threads could do the rest
+    assert told_by(answers)[0][0].startswith("one has pulled 20 messages and finished none of them for 25 s.")
+
+
 def test_page_does_not_blame_members_whose_queues_do_not_lag_for_a_stuck_one() -> None:
     answers = stuck_and_busy()
     answers.stats.offset_table[ORDERS[1]] = OffsetWrapper(10, 10, 4)

@@ -262,9 +262,12 @@ def test_time_of_day_is_of_today() -> None:
     after = dt.datetime.now(dt.UTC).replace(hour=9, minute=0, second=0, microsecond=0)
     assert before.timestamp() * 1000 <= parsed <= after.timestamp() * 1000
     assert parse_time("09:00") == parsed or before != after
+    assert parse_time("9:00:07") == parse_time("09:00:07") == parsed + 7_000 or before != after
 
 
-@pytest.mark.parametrize("text", ["", "nine o'clock", "9" * 5000, "²", "0001-01-01T00:00:00+23:59:99"])
+@pytest.mark.parametrize(
+    "text", ["", "nine o'clock", "9" * 5000, "²", "9:00:75", "9:00:00:00", "0001-01-01T00:00:00+23:59:99"]
+)
 def test_invalid_time_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(Invalid) as caught:
         parse_time(text)

@@ -1,5 +1,6 @@
 """The history: resolutions, gaps, bounds, damage and kills."""
 
+import asyncio
 import itertools
 import os
 import signal
@@ -14,9 +15,11 @@ import pytest
 
 from support.servers import wait_until
 from web.history.history_file import HistoryFile, open_history
+from web.history.recorder import Recorder, wait_s
 from web.history.series import series_of
 from web.history.tiers import TIERS, tier_for
 from web.sampling.sample import BrokerSample, Progress, Sample, Traffic
+from web.sampling.sampler import Sampler
 
 START = 1_800_000_000
 DAY = 86_400
@@ -50,6 +53,33 @@ def test_missing_sample_is_a_gap(file: HistoryFile) -> None:
     file.add(START + 30, {"x": 3.0})
     chart = file.read(["x", "y"], START, START + 30, START + 30)
     assert chart.series == {"x": [1, None, None, 3], "y": [None, None, 2, None]}
+
+
+@pytest.mark.parametrize("early", [0.0, 0.0006, 0.4, 2.0, 2.5])
+def test_sample_taken_shortly_before_its_time_is_no_gap(file: HistoryFile, early: float) -> None:
+    """Timers fire a little early, and a page may have just taken the sample."""
+    broker = BrokerSample("c", "b", 0, "a", progress=(Progress("g", "t", 5, 0, 0.0),))
+    samples = [Sample(START + 10 * number - early, (broker,)) for number in range(4)]
+
+    class Given(Sampler):
+        async def latest(self, max_age_s: float) -> Sample:  # noqa: ARG002
+            return samples.pop(0)
+
+    async def main() -> None:
+        recorder = Recorder(Given.__new__(Given), file)
+        while samples:
+            await recorder.record()
+
+    asyncio.run(main())
+    chart = file.read(["group.lag/g"], START, START + 30, START + 30)
+    assert chart.series["group.lag/g"] == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("now", [START + 9.0, START + 9.4, START + 9.9994, START + 10, START + 10.2, START + 19.4])
+def test_next_sample_is_due_at_the_next_full_ten_seconds(now: float) -> None:
+    """One that fired early is not repeated."""
+    due = now + wait_s(now)
+    assert due == pytest.approx(START + (20 if now >= START + 9.5 else 10))
 
 
 def test_older_points_are_means(file: HistoryFile) -> None:

@@ -4,6 +4,7 @@ The console writes nothing and starts no process: it asks the appliance's superv
 """
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +28,7 @@ from web.tables.table import Column, Kind, Table
 _MENU: Final = "Exports"
 _FORMATS: Final = ("parquet", "iceberg", "delta")
 _PACKAGES: Final = {"parquet": "pyarrow", "iceberg": "pyiceberg", "delta": "deltalake"}
+_NAMES: Final = {"pyiceberg": "Iceberg", "deltalake": "Delta"}
 _EXTRAS: Final = {"pyarrow": "export-local", "pyiceberg": "iceberg", "deltalake": "delta"}
 _MOST_TOPICS: Final = 100
 
@@ -272,13 +274,15 @@ class ExportPages:
         return {
             "formats": [name for name in _FORMATS if name not in missing],
             "advice": [_advice(package) for package in dict.fromkeys(missing.values())],
+            "environment": sys.prefix,
         }
 
 
 def _advice(package: str) -> str:
+    """Texts that are translated whole."""
     if package == "pyarrow":
-        return "Install the package headrace-exporter (Debian, RPM), or run in the appliance's virtual environment: pip install 'headrace-appliance[export-local]'"
-    return f"Run in the appliance's virtual environment: pip install 'headrace-appliance[{_EXTRAS[package]}]'. The Debian and RPM packages export to Parquet only; for other formats, install Headrace in a virtual environment."
+        return "Install the package headrace-exporter (Debian, RPM), or run in the appliance's virtual environment: pip install 'headrace-appliance[export-local]'. Then reload this page."
+    return f"To export to {_NAMES[package]}, run in the appliance's virtual environment: pip install 'headrace-appliance[{_EXTRAS[package]}]'. Then reload this page. The Debian and RPM packages export to Parquet only; for other formats, install Headrace in a virtual environment."
 
 
 def _target_table(targets: Sequence[Target]) -> Table[TargetRow]:

@@ -418,6 +418,7 @@ def find_slow_members(reports: Mapping[str, ConsumerRunningInfo], queues: Sequen
 def _stuck(client: str, report: ConsumerRunningInfo, queues: Sequence[QueueRow]) -> Finding | None:
     """That a member does not finish the messages that it has pulled; None if it does.
 
+    If messages wait in other queues too, and those move, its threads are busy there and these queues wait for their turn.
     Ages are those of the member's own clock, of which its newest time is taken: it pulls all the time, or every 15 s if nothing is new.
     """
     times = [max(one.last_pull_timestamp, one.last_consume_timestamp) for one in report.mq_table.values()]
@@ -425,12 +426,19 @@ def _stuck(client: str, report: ConsumerRunningInfo, queues: Sequence[QueueRow])
     late = [row for row in queues if row.client == client and (row.delay or 0) >= SLOW_MS]
     still: list[QueueRow] = []
     states: list[ProcessQueueInfo] = []
+    is_busy = False
     for row in late:
         one = report.mq_table.get(MessageQueue(row.topic, row.broker, row.queue), ProcessQueueInfo())
         pulled = one.cached_msg_count + one.transaction_msg_count
-        if pulled and one.last_consume_timestamp and now - one.last_consume_timestamp >= SLOW_MS:
+        if not one.last_consume_timestamp:
+            continue
+        if now - one.last_consume_timestamp < SLOW_MS:
+            is_busy = True
+        elif pulled:
             still.append(row)
             states.append(one)
+    if is_busy:
+        return None
     if not still:
         statuses = report.status_table.values()
         if not late or not statuses or any(one.consume_ok_tps + one.consume_failed_tps for one in statuses):

@@ -41,7 +41,7 @@ _CONTINUES_LATER: Final = (
 _COPIED: Final = "Queues whose offsets were copied from {source} to {group}: {count}."
 _DAY_MS: Final = 86_400_000
 _DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d", re.ASCII)
-_TIME_OF_DAY: Final = re.compile(r"\d\d?:\d\d", re.ASCII)
+_TIME_OF_DAY: Final = re.compile(r"\d\d?(:\d\d){1,2}", re.ASCII)
 
 
 class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -171,6 +171,7 @@ class Resets:
             "obstacle": _obstacle(table, is_future=bool(moment.get("is_future"))),
             "reset": {key: value for key, value in msgspec.to_builtins(reset).items() if value not in {None, ""}},
             "members": await self._reads.member_count(group),
+            "members_continue": reset.to in _NOTICED,
             **moment,
         }
         return View("Reset offsets", "groups/reset.html", data, [table], group)
@@ -340,7 +341,7 @@ def parse_time(text: str, *, is_end: bool = False) -> int:
         return int(text)
     try:
         if _TIME_OF_DAY.fullmatch(text):
-            text = f"{dt.datetime.now(dt.UTC):%Y-%m-%d} {text.rjust(5, '0')}"
+            text = f"{dt.datetime.now(dt.UTC):%Y-%m-%d} {text if text[2] == ':' else '0' + text}"
         moment = dt.datetime.fromisoformat(text.replace("/", "-"))
         if is_end and _DATE.fullmatch(text):
             moment += dt.timedelta(days=1, milliseconds=-1)

@@ -13,6 +13,7 @@ from headrace import (
     ConsumeHook,
     ConsumeResult,
     HandlingContext,
+    MessageExt,
     MessageQueue,
     PushConsumer,
     ReceivedMessage,
@@ -175,6 +176,35 @@ def test_reset_moves_the_offset_and_redelivers_messages() -> None:
                 await eventually(lambda: len(gathered.messages) == 14, "four again")
                 assert gathered.bodies[10:] == bodies(4, 6)
                 await stored(consumer, broker, 10)
+
+    run(main())
+
+
+def test_stacks_have_handlers_that_wait() -> None:
+    """A coroutine that waits is on no thread's stack."""
+
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, broker):
+            done = asyncio.Event()
+
+            async def bill_the_customer(_message: MessageExt) -> None:
+                await done.wait()
+
+            broker.store("T", *bodies(1))
+            consumer = PushConsumer("g", cluster.name_server, start_from=StartFrom.FIRST)
+            consumer.subscribe("T", "*", bill_the_customer)
+            async with consumer:
+                ext = {"consumerGroup": "g", "clientId": consumer.client_id, "jstackEnable": "true"}
+                while True:
+                    answer = await broker.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+                    text = ConsumerRunningInfo.decode(answer.body).jstack or ""
+                    if "bill_the_customer" in text:
+                        break
+                    await asyncio.sleep(0.01)
+                done.set()
+            (shown,) = [part for part in text.split("\n\n") if "bill_the_customer" in part]
+            assert shown.index("in bill_the_customer") < shown.index("await done.wait()")
+            assert "in wait\n" in shown  # asyncio's, inside
 
     run(main())
 
