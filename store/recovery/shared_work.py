@@ -8,11 +8,15 @@ A child only reads, and keeps no descriptor of its parent: no lock of the store 
 finds nobody and the child ends. If a child dies, or finds an error, the parent does that part itself, and meets the same error.
 """
 
+import logging
 import marshal
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, Final, TypeVar
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -37,15 +41,12 @@ def shared_work(
     count = max(1, min(processes or len(os.sched_getaffinity(0)), len(items) // (fewest or FEWEST)))
     size = max(1, -(-len(items) // count))
     parts = [items[start : start + size] for start in range(0, len(items), size)]
-    children = [_Child(work, part) for part in parts[1:]]
-    try:
+    with ExitStack() as running:
+        children = [_start(work, part, running) for part in parts[1:]]
         results = list(_in_slices(work, parts[0], beat)) if parts else []
         for child, part in zip(children, parts[1:], strict=True):
-            found = child.wait(len(part), beat)
+            found = None if child is None else child.wait(len(part), beat)
             results += list(_in_slices(work, part, beat)) if found is None else found
-    finally:
-        for child in children:
-            child.end()
     return results
 
 
@@ -55,13 +56,30 @@ def _in_slices(work: Callable[[Sequence[T]], list[Any]], items: Sequence[T], bea
         yield from work(items[start : start + _SLICE])
 
 
+def _start(work: Callable[[Sequence[T]], list[Any]], items: Sequence[T], running: ExitStack) -> "_Child | None":
+    """A child that does this part until `running` ends; None if the system has no room for one."""
+    try:
+        return _Child(work, items, running)
+    except OSError as error:
+        logger.info("no further process for this part error=%r", str(error))
+        return None
+
+
 class _Child:
     """A process that does one part."""
 
-    def __init__(self, work: Callable[[Sequence[T]], list[Any]], items: Sequence[T]) -> None:
+    def __init__(self, work: Callable[[Sequence[T]], list[Any]], items: Sequence[T], running: ExitStack) -> None:
+        """Raises OSError."""
         self._results_fd = os.memfd_create("shared work")
+        running.callback(os.close, self._results_fd)
         self._progress_fd, writing_fd = os.pipe2(os.O_CLOEXEC)
-        self._pid = os.fork()
+        running.callback(os.close, self._progress_fd)
+        try:
+            self._pid = os.fork()
+        except OSError:
+            os.close(writing_fd)
+            raise
+        running.callback(self._end)
         if self._pid == 0:
             code = 1
             try:
@@ -90,13 +108,10 @@ class _Child:
                 results += marshal.load(file)  # noqa: S302  (our own process wrote it)
         return results
 
-    def end(self) -> None:
-        """Ends it, if it has not ended, and releases what it used."""
+    def _end(self) -> None:
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
-        os.close(self._progress_fd)
-        os.close(self._results_fd)
 
 
 def _close_all_but(*kept: int) -> None:

@@ -1,5 +1,6 @@
 """shared_work: the same results with any number of processes, whatever happens to them."""
 
+import errno
 import os
 import signal
 from collections.abc import Sequence
@@ -91,6 +92,16 @@ def test_part_of_a_killed_process_is_done_here() -> None:
         return [os.getpid()] * len(part)
 
     assert shared_work(work, range(COUNT), processes=2, fewest=1) == [here] * COUNT
+
+
+def test_parts_are_done_here_if_the_system_has_no_room_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", full)
+    descriptors = os.listdir("/proc/self/fd")
+    assert shared_work(pids, range(COUNT), processes=3, fewest=1) == [os.getpid()] * COUNT
+    assert os.listdir("/proc/self/fd") == descriptors
 
 
 def test_this_process_beats_while_it_waits() -> None:
