@@ -13,7 +13,7 @@ cdef class Channel:
     cdef bint _is_waiting_for_room, _has_room, _is_waiting_for_turn
     cdef bytes _rest
     cdef list _batch
-    cdef long long _batch_size, _buffered_in, _buffered_out, _in_progress, _tls_bytes
+    cdef long long _batch_size, _buffered_in, _buffered_out, _carried_out, _in_progress, _tls_bytes
     cdef long long _read_bytes, _written_bytes, _seen_moved
     cdef double _last_active, _last_read
     cdef ClientUsage _usage_of_address

@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 HIGH_WATER: Final = 64 << 10
 # limit: unsent bytes for an accepted peer above which no more of its requests are taken
 CLIENT_HIGH_WATER: Final = 1 << 20  # limit: the same for our own requests; above it `wait_writable` waits
+RECOUNT_S: Final = 0.01
+"""When it is looked whether large data that was not sent at once has been sent: most of it within this time."""
 BATCH_LIMIT: Final = 1 << 20  # limit: size at which a batch is written
 
 
@@ -59,6 +61,7 @@ class Channel:
         "_begin",
         "_buffered_in",
         "_buffered_out",
+        "_carried_out",
         "_close_reason",
         "_closed",
         "_end",
@@ -113,7 +116,9 @@ class Channel:
         self._rest = b""
         self._is_waiting_for_room = self._has_room = False
         self._is_waiting_for_turn = self._is_handshaking = False
-        self._buffered_in = self._buffered_out = self._in_progress = self._tls_bytes = self.held_bytes = 0
+        self._buffered_in = self._buffered_out = self._carried_out = self._in_progress = self._tls_bytes = (
+            self.held_bytes
+        ) = 0
         self._read_bytes = self._written_bytes = self._seen_moved = 0
         self.moved_at = time.monotonic()
         self._stalled_since: float | None = None
@@ -281,7 +286,14 @@ class Channel:
         """The peer has read nearly all bytes that waited."""
         self.is_writing_paused = False
         self._stalled_since = None
-        self._count(self._buffered_in, 0)
+        transport = self._transport
+        held = 0
+        if transport is not None and self._buffered_out > HIGH_WATER and transport.get_write_buffer_size():
+            # Some bytes still wait, and hold what was written last; what was counted at the last such call has been sent.
+            held = max(self._buffered_out - self._carried_out, 0)
+            self._loop.call_later(RECOUNT_S, self._recount)
+        self._carried_out = held
+        self._count(self._buffered_in, held)
         if self._writable is not None:
             if not self._writable.done():
                 self._writable.set_result(None)
@@ -556,8 +568,21 @@ class Channel:
         if self.is_writing_paused:
             # Partly sent data is held as a whole.
             self._count(self._buffered_in, self._buffered_out + len(data))
-        else:
-            self._last_active = self._loop.time()
+            return
+        self._last_active = self._loop.time()
+        if len(data) > HIGH_WATER:
+            unsent = transport.get_write_buffer_size()
+            if unsent:
+                # Also if the rest is below the high-water mark: the kernel may have taken nearly all of it.
+                self._count(self._buffered_in, len(data) if unsent <= len(data) else self._buffered_out + len(data))
+                self._loop.call_later(RECOUNT_S, self._recount)
+
+    def _recount(self) -> None:
+        """Written data is no longer held if all of it was sent; otherwise `look` counts again."""
+        transport = self._transport
+        if transport is None or self._is_lost or self.is_writing_paused or transport.get_write_buffer_size():
+            return
+        self._count(self._buffered_in, 0)
 
     async def wait_writable(self, end: float) -> bool:
         """Waits until the peer has read enough or the connection is closed; returns False at `end` (the loop's time)."""

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.protocol.frame import frame_size
 from headrace.remoting import HandlerTable
-from headrace.remoting.channel import Channel
+from headrace.remoting.channel import RECOUNT_S, Channel
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 
@@ -22,6 +22,7 @@ class Wire(asyncio.Transport):
         super().__init__({"peername": ("10.1.2.3", 40000)})
         self.writes: list[bytes] = []
         self.is_reading_paused = self.closing = False
+        self.unsent = 0
 
     def write(self, data: Any) -> None:
         self.writes.append(bytes(data))
@@ -44,7 +45,7 @@ class Wire(asyncio.Transport):
         pass
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unsent
 
 
 class Recorder:
@@ -136,3 +137,66 @@ def test_handler_receives_the_reason_of_a_lost_connection(channel: Channel, wire
     channel.connection_lost(None)
     assert wire.closing
     assert channel.handler.calls[-1] == "lost stopping"
+
+
+@pytest.fixture
+def large() -> bytes:
+    return bytes(4 << 20)
+
+
+def turn(loop: asyncio.AbstractEventLoop) -> None:
+    """Until what is to be counted again has been."""
+    loop.run_until_complete(asyncio.sleep(2 * RECOUNT_S))
+
+
+def test_large_data_is_held_as_a_whole_while_a_little_of_it_is_unsent(
+    channel: Channel, wire: Wire, loop: asyncio.AbstractEventLoop, large: bytes
+) -> None:
+    """The kernel may have taken all but a few bytes, below the high-water mark: the transport keeps the whole object."""
+    wire.unsent = 1
+    channel.write(large)
+    assert channel.held_bytes == len(large)
+    channel.write(large)  # the first has been sent: only a byte is left
+    assert channel.held_bytes == len(large)
+    turn(loop)
+    assert channel.held_bytes == len(large)
+    channel.look(loop.time(), 1.0, 60.0)
+    assert channel.held_bytes == len(large)
+    wire.unsent = 0
+    channel.look(loop.time(), 1.0, 60.0)
+    assert channel.held_bytes == 0
+
+
+def test_large_data_is_not_held_any_longer_soon_after_it_was_sent(
+    channel: Channel, wire: Wire, loop: asyncio.AbstractEventLoop, large: bytes
+) -> None:
+    wire.unsent = 1
+    channel.write(large)
+    wire.unsent = 0
+    turn(loop)
+    assert channel.held_bytes == 0
+    channel.write(large)
+    assert channel.held_bytes == 0
+
+
+def test_data_is_held_after_writing_resumes_until_its_last_byte_is_sent(
+    channel: Channel, wire: Wire, loop: asyncio.AbstractEventLoop, large: bytes
+) -> None:
+    """A transport resumes below its low-water mark. A peer that reads for ever, but never all, is not counted more and more."""
+    for _ in range(5):
+        channel.pause_writing()
+        wire.unsent = 100_000
+        channel.write(large)
+        assert channel.held_bytes <= 2 * len(large)
+        wire.unsent = 1
+        channel.resume_writing()
+        assert channel.held_bytes == len(large)
+    wire.unsent = 0
+    turn(loop)
+    assert channel.held_bytes == 0
+
+
+def test_small_data_is_not_counted_while_it_is_below_the_high_water_mark(channel: Channel, wire: Wire) -> None:
+    wire.unsent = 1_000
+    channel.write(bytes(1_000))
+    assert channel.held_bytes == 0
