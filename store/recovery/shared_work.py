@@ -1,4 +1,4 @@
-"""Reads many files in as many processes as there are cores: 50,000 queues of a store in half the time.
+"""Reads many files in as many processes as there are cores: with two, recovery of 50,000 queues takes a quarter less time.
 
     this process     first part            waits, part by part
     a child          second part ──────► a file in memory: slices of what it found, as `marshal` writes them
@@ -61,7 +61,7 @@ def _start(work: Callable[[Sequence[T]], list[Any]], items: Sequence[T], running
     try:
         return _Child(work, items, running)
     except OSError as error:
-        logger.info("no further process for this part error=%r", str(error))
+        logger.info("process not started, this process does its part error=%r", str(error))
         return None
 
 

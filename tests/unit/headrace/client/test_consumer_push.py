@@ -185,9 +185,10 @@ def test_stacks_have_handlers_that_wait() -> None:
 
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
-            done = asyncio.Event()
+            begun, done = asyncio.Event(), asyncio.Event()
 
             async def bill_the_customer(_message: MessageExt) -> None:
+                begun.set()
                 await done.wait()
 
             broker.store("T", *bodies(1))
@@ -195,12 +196,10 @@ def test_stacks_have_handlers_that_wait() -> None:
             consumer.subscribe("T", "*", bill_the_customer)
             async with consumer:
                 ext = {"consumerGroup": "g", "clientId": consumer.client_id, "jstackEnable": "true"}
-                while True:
-                    answer = await broker.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
-                    text = ConsumerRunningInfo.decode(answer.body).jstack or ""
-                    if "bill_the_customer" in text:
-                        break
-                    await asyncio.sleep(0.01)
+                async with asyncio.timeout(30):
+                    await begun.wait()
+                answer = await broker.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+                text = ConsumerRunningInfo.decode(answer.body).jstack or ""
                 done.set()
             (shown,) = [part for part in text.split("\n\n") if "bill_the_customer" in part]
             assert shown.index("in bill_the_customer") < shown.index("await done.wait()")
