@@ -31,14 +31,13 @@ def shared_work(
     items: Sequence[T],
     beat: Callable[[], None] = lambda: None,
     processes: int = 0,
-    fewest: int = 0,
 ) -> list[Any]:
     """The results of `work` for all items, in their order. Raises what `work` raises.
 
     `work` changes nothing, neither files nor what other items need, and returns one value for each item that `marshal` can write. `beat` is called in
-    this process, at most some hundred items apart. `processes`: 0 for one a core; each gets at least `fewest` items, or FEWEST.
+    this process, at most some hundred items apart. `processes`: 0 for one a core; each gets at least FEWEST items.
     """
-    count = max(1, min(processes or len(os.sched_getaffinity(0)), len(items) // (fewest or FEWEST)))
+    count = max(1, min(processes or len(os.sched_getaffinity(0)), len(items) // FEWEST))
     size = max(1, -(-len(items) // count))
     parts = [items[start : start + size] for start in range(0, len(items), size)]
     with ExitStack() as running:

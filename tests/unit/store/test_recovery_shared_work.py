@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from store import recovery
 from store.recovery.shared_work import shared_work
 from support.servers import wait_until
 
@@ -20,6 +21,11 @@ def doubles(part: Sequence[int]) -> list[tuple[int, bytes | None]]:
 
 def pids(part: Sequence[int]) -> list[int]:
     return [os.getpid()] * len(part)
+
+
+@pytest.fixture(autouse=True)
+def _any_number_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery.shared_work, "FEWEST", 1)
 
 
 @pytest.fixture
@@ -47,17 +53,18 @@ def is_left(forked: list[int]) -> bool:
 @pytest.mark.parametrize("count", [0, 1, 2, 127, 128, 129, COUNT])
 def test_results_are_those_of_one_process(processes: int, count: int) -> None:
     items = range(count)
-    assert shared_work(doubles, items, processes=processes, fewest=1) == doubles(items)
+    assert shared_work(doubles, items, processes=processes) == doubles(items)
 
 
 def test_each_process_does_a_part() -> None:
-    done = shared_work(pids, range(COUNT), processes=2, fewest=1)
+    done = shared_work(pids, range(COUNT), processes=2)
     assert done[0] == os.getpid()
     assert [done.count(pid) for pid in dict.fromkeys(done)] == [COUNT // 2, COUNT // 2]
 
 
-def test_few_items_take_no_further_process() -> None:
-    assert set(shared_work(pids, range(COUNT), processes=2, fewest=501)) == {os.getpid()}
+def test_few_items_take_no_further_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery.shared_work, "FEWEST", 501)
+    assert set(shared_work(pids, range(COUNT), processes=2)) == {os.getpid()}
 
 
 def test_error_of_a_part_is_raised(forked: list[int]) -> None:
@@ -67,7 +74,7 @@ def test_error_of_a_part_is_raised(forked: list[int]) -> None:
         return list(part)
 
     with pytest.raises(ValueError, match="the last item"):
-        shared_work(fail, range(COUNT), processes=2, fewest=1)
+        shared_work(fail, range(COUNT), processes=2)
     assert not is_left(forked)
 
 
@@ -79,7 +86,7 @@ def test_error_here_ends_the_other_process(forked: list[int]) -> None:
         return list(part)
 
     with pytest.raises(ValueError, match="the first item"):
-        shared_work(fail, range(COUNT), processes=2, fewest=1)
+        shared_work(fail, range(COUNT), processes=2)
     assert not is_left(forked)
 
 
@@ -91,7 +98,7 @@ def test_part_of_a_killed_process_is_done_here() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return [os.getpid()] * len(part)
 
-    assert shared_work(work, range(COUNT), processes=2, fewest=1) == [here] * COUNT
+    assert shared_work(work, range(COUNT), processes=2) == [here] * COUNT
 
 
 def test_parts_are_done_here_if_the_system_has_no_room_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +107,7 @@ def test_parts_are_done_here_if_the_system_has_no_room_for_a_process(monkeypatch
 
     monkeypatch.setattr(os, "fork", full)
     descriptors = os.listdir("/proc/self/fd")
-    assert shared_work(pids, range(COUNT), processes=3, fewest=1) == [os.getpid()] * COUNT
+    assert shared_work(pids, range(COUNT), processes=3) == [os.getpid()] * COUNT
     assert os.listdir("/proc/self/fd") == descriptors
 
 
@@ -111,9 +118,9 @@ def test_this_process_beats_while_it_waits() -> None:
         nonlocal beats
         beats += 1
 
-    shared_work(doubles, range(COUNT), beat, processes=1, fewest=1)
+    shared_work(doubles, range(COUNT), beat, processes=1)
     alone, beats = beats, 0
-    shared_work(doubles, range(COUNT), beat, processes=2, fewest=1)
+    shared_work(doubles, range(COUNT), beat, processes=2)
     assert beats >= alone == -(-COUNT // 128)
 
 
@@ -135,7 +142,7 @@ def test_other_process_keeps_no_descriptor_and_ends_with_this_one(tmp_path: Path
                 os.kill(here, signal.SIGKILL)
             return list(part)
 
-        shared_work(work, range(100_000), processes=2, fewest=1)
+        shared_work(work, range(100_000), processes=2)
         os._exit(0)
     _, status = os.waitpid(pid, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
