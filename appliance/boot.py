@@ -12,8 +12,9 @@ import os
 import selectors
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from appliance import export_process, preflight, process
 from appliance.broker_group import BrokerGroup
@@ -93,8 +94,7 @@ def run_appliance(sources: Sources, announce: Announcements, tables: RoleTables 
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     program: InstalledProgram
     lock: StoreLock
     signals: SignalPipe

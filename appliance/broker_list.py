@@ -16,8 +16,9 @@ import os
 import re
 import string
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from appliance.errors import ConfigurationError
 from headrace.model.option import format_value, nearest_key
@@ -29,8 +30,7 @@ _TAKEN: Final = frozenset({"logs", "namesrv", "store", "lock", "logger", "namese
 _OWN_KEYS: Final = ("name", "port", "conf", "store")
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerEntry:
+class BrokerEntry(Struct, frozen=True):
     """One listed broker. `options` are keys of broker.conf as text; `source` names the entry in error messages."""
 
     name: str

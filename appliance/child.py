@@ -17,8 +17,9 @@ import select
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Generic, NoReturn
+
+from msgspec import Struct
 
 from appliance import exit_code, process
 from appliance.errors import ApplianceError
@@ -32,8 +33,7 @@ _MAX_REASON_BYTES: Final = 4096
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(Struct, frozen=True):
     """A forked role, as the supervisor sees it."""
 
     pid: int
@@ -58,8 +58,7 @@ class Child:
             os.close(self.gate_fd)
 
 
-@dataclass(frozen=True, slots=True)
-class Inheritance(Generic[C]):
+class Inheritance(Struct, Generic[C], frozen=True):
     """What every child of a set of roles receives from the supervisor, and how it releases what it must not keep."""
 
     pages: RolePages
@@ -102,8 +101,7 @@ def fork_role(role: Role[C, S], full_name: str, settings: S, inheritance: Inheri
     return Child(pid, reason_fd, gate_fd)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
+class _Ends(Struct, frozen=True):
     """The child's ends of its two pipes."""
 
     reason_fd: int

@@ -10,13 +10,16 @@ a listed broker's own broker.conf and table override `-c`. `broker_conflicts` re
 This module writes nothing and starts no role; `headrace config check` runs the same code.
 """
 
+import dataclasses
 import os
 import socket
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from appliance.broker_conflicts import check_conflicts
 from appliance.broker_list import BrokerEntry, read_broker_list
@@ -58,8 +61,7 @@ class Given(NamedTuple):
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """The flags of `headrace run`; None if not given."""
 
     data: str = "./data"
@@ -200,8 +202,8 @@ def read_changes(configuration: BrokerConfiguration, sources: Sources) -> Broker
 
 
 def _take_changeable(old: C, new: C) -> C:
-    names = [field.name for field in fields(old) if is_changeable(field)]
-    return replace(old, **{name: getattr(new, name) for name in names})
+    names = [field.name for field in dataclasses.fields(old) if is_changeable(field)]
+    return dataclasses.replace(old, **{name: getattr(new, name) for name in names})
 
 
 def _announced(host: str | None) -> str | None:
@@ -216,8 +218,7 @@ def _announced(host: str | None) -> str | None:
     return str(min(found, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedFile:
+class CheckedFile(Struct, frozen=True):
     """A file without errors. An appliance.toml has brokers, a broker.conf none."""
 
     warnings: list[str]

@@ -1,8 +1,9 @@
 """Configuration: the checked options of an appliance and of each of its brokers. `configuration_reader` makes it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from appliance.config import ApplianceConfig
 from appliance.errors import ConfigurationError
@@ -15,8 +16,7 @@ from store.paths import StorePaths
 from web.config import ConsoleConfig
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerConfiguration:
+class BrokerConfiguration(Struct, frozen=True):
     """The validated configuration of one broker's roles."""
 
     name: str
@@ -73,8 +73,7 @@ class BrokerConfiguration:
         return ports
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """The validated configuration of the appliance and its brokers."""
 
     paths: AppliancePaths

@@ -5,8 +5,10 @@ command or a program.
 """
 
 import re
-from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from appliance.errors import ExportRefused
 from headrace.model.names import MAX_GROUP_LENGTH
@@ -19,8 +21,7 @@ _LATEST_MS: Final = 253_402_300_799_000  # the end of the year 9999
 _KEYS: Final = frozenset({"target", "format", "topics", "broker", "from_ms", "to_ms"})
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOrder:
+class ExportOrder(Struct, frozen=True):
     """A checked request. Times are store timestamps in ms since 1970; None: no limit."""
 
     target: str

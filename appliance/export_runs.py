@@ -13,8 +13,9 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from appliance.errors import ExportRefused
 from appliance.export_order import ExportOrder
@@ -33,8 +34,7 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class ExportRun:
+class ExportRun(Struct):
     """One run and its process."""
 
     id: int

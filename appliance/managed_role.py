@@ -7,8 +7,9 @@ predecessor has been waited for, so a role never has two processes.
 import enum
 import os
 import signal
-from dataclasses import dataclass
 from typing import Generic
+
+from msgspec import Struct
 
 from appliance import exit_code
 from appliance.child import Child, Inheritance, fork_role
@@ -30,8 +31,7 @@ class Phase(enum.Enum):
     ENDED = "ended"  # ran once, ended well
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """How a process ended. `code` is negative for a signal, as in Python's own libraries.
 
     `lived_ms` counts from its start, `served_ms` from when it was ready, 0 if it never was. `client` is the address whose

@@ -19,11 +19,11 @@ and for its broker, or under DIR/NAME for each of several brokers:
 """
 
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerPaths:
+class BrokerPaths(Struct, frozen=True):
     """The folder of one broker, and its store. Only computes paths."""
 
     folder: str
@@ -39,8 +39,7 @@ class BrokerPaths:
         return os.path.join(self.store, "config", "pythonFilters.json")
 
 
-@dataclass(frozen=True, slots=True)
-class AppliancePaths:
+class AppliancePaths(Struct, frozen=True):
     """The folders and files of one appliance. Only computes paths."""
 
     data: str

@@ -11,8 +11,9 @@ The supervisor reads and compares; roles find the changes on a page in shared me
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from appliance.configuration_reader import Sources, read_configuration
 from appliance.effective_configuration import Configuration
@@ -25,8 +26,7 @@ _LOG_LEVEL = "logLevel"
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(Struct, frozen=True):
     """The options of one part of the appliance: a broker, by its name, or a part that serves all of them."""
 
     texts: Mapping[str, str]

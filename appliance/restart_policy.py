@@ -8,8 +8,9 @@ After a SIGKILL (by an operator, a test, or the kernel when memory is short) the
 and the cause is likely to be temporary.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 STABLE_AFTER_MS: Final = (
     3_000  # limit: a role that served this long is not affected by the cause of its predecessor's death
@@ -23,16 +24,14 @@ MAX_START_FAILURES: Final = 6  # limit: back-offs of 0.1 to 0.8 s, about 2 s in 
 MAX_START_KILLS: Final = 30  # limit: about twenty seconds of back-off, besides the attempts themselves
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """Restart it after `backoff_ms`; `consecutive_early_exits` is an input of the next decision."""
 
     backoff_ms: int
     consecutive_early_exits: int
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(Struct, frozen=True):
     """Do not restart it: its broker, or the whole appliance, has failed."""
 
     consecutive_early_exits: int

@@ -1,8 +1,9 @@
 """A role: a kind of process, as data. `role_table` lists the roles."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from ipc.control_block import ControlBlock
 from ipc.role_context import ApplianceRoleContext
@@ -24,8 +25,7 @@ def qualified_name(broker: str, role: str) -> str:
     return f"{broker}/{role}" if broker else role
 
 
-@dataclass(frozen=True, slots=True)
-class Role(Generic[C, S]):
+class Role(Struct, Generic[C, S], frozen=True):
     """One row of a role table. `C` is the context in which its roles run, `S` their settings.
 
     Roles stop in the order of `stops`, lowest first; those with the same number stop together.

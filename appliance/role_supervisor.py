@@ -11,8 +11,9 @@ Stop: in the order of `stops`. A step begins when all roles of the step before i
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Generic
+
+from msgspec import Struct
 
 from appliance import exit_code
 from appliance.child import Inheritance
@@ -32,8 +33,7 @@ _LEVELS: Final = frozenset({"held_pulls", "connections", "connection_buffer_byte
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Timeouts of the supervisor in milliseconds."""
 
     heartbeat_timeout_ms: int

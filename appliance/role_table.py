@@ -11,9 +11,11 @@ the checkpoint. The name server is not needed after the broker has unregistered;
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from appliance import process
 from appliance.effective_configuration import BrokerConfiguration, Configuration
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
     from headrace.remoting.server_tls import ServerTls
 
 
-@dataclass(frozen=True, slots=True)
-class ApplianceSettings:
+class ApplianceSettings(Struct, frozen=True):
     """Settings of the appliance's own roles."""
 
     configuration: Configuration
@@ -42,8 +43,7 @@ ApplianceRole = Role[ApplianceRoleContext, ApplianceSettings]
 BrokerRole = Role[RoleContext, BrokerConfiguration]
 
 
-@dataclass(frozen=True, slots=True)
-class RoleTables:
+class RoleTables(Struct, frozen=True):
     """The two tables, as functions of the configuration; tests may provide their own.
 
     `import_shared` is called before the first fork.

@@ -8,10 +8,11 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from appliance.effective_configuration import BrokerConfiguration, Configuration
 from broker.access.acl_folder import AclFolder
@@ -28,8 +29,7 @@ _KNOWN_SECRETS: Final = frozenset({"12345678", "secretKey", "rocketmq2", "rocket
 _SHORT_SECRET: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class SecurityFinding:
+class SecurityFinding(Struct, frozen=True):
     """One fact about a listener or a file."""
 
     text: str
@@ -37,8 +37,7 @@ class SecurityFinding:
     """How to close what is open; empty: nothing is."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecuritySection:
+class SecuritySection(Struct, frozen=True):
     """What there is to say about one listener, or about files."""
 
     title: str

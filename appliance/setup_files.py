@@ -12,9 +12,10 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from appliance.configuration_reader import Sources, read_configuration
 from appliance.effective_configuration import Configuration
@@ -39,8 +40,7 @@ _ACCOUNT: Final = re.compile(rf"[A-Za-z0-9._-]{{{MIN_KEY_LENGTH},64}}")
 _PATH: Final = re.compile(r"[A-Za-z0-9._/-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """The five answers. `admin`: the access key of an administrator's account; empty: no accounts are checked."""
 
     host: str
@@ -50,8 +50,7 @@ class Answers:
     admin: str
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """What was written. `secret` is the secret key of the new account; empty without one."""
 
     files: tuple[Path, ...]

@@ -1,13 +1,13 @@
 """The appliance's state as one line for `systemctl status`, and whether its roles are healthy. Pure functions of plain values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from appliance.managed_role import Phase
 
 
-@dataclass(frozen=True, slots=True)
-class RoleState:
+class RoleState(Struct, frozen=True):
     """What the line shows of a role. `is_silent`: its heartbeat is overdue; `long_call`: the call that it has announced.
 
     An optional role may wait for ever, such as the console for its port or a filter worker for memory: that is no reason to restart the appliance.

@@ -12,8 +12,9 @@ import os
 import selectors
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from appliance.broker_group import BrokerGroup, GroupState
 from appliance.child import Inheritance
@@ -36,16 +37,14 @@ _IDLE_MS: Final = 250
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Announcements:
+class Announcements(Struct, frozen=True):
     """Output to the operator: `say` prints a line, `warn` a warning."""
 
     say: Callable[[str], None]
     warn: Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """How the appliance ended: whether every role ended well when it was stopped, and the error that ended it."""
 
     is_clean: bool

@@ -12,12 +12,14 @@ Name servers are independent, so requests go to all of them in parallel, and one
 """
 
 import asyncio
+import dataclasses
 import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from ssl import SSLContext
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from broker.config import BrokerConfig
 from broker.table_text import TOPICS, wire_text
@@ -179,7 +181,9 @@ class Registration:
         while version != self._topics.data_version:
             version = self._topics.data_version
             request = self._request(self._topics.all())
-            await asyncio.gather(*(self._send_oneway(address, replace(request)) for address in self.name_servers))
+            await asyncio.gather(
+                *(self._send_oneway(address, dataclasses.replace(request)) for address in self.name_servers)
+            )
 
     async def _send_oneway(self, address: str, request: RemotingCommand) -> None:
         try:

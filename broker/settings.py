@@ -1,7 +1,8 @@
 """Settings of the broker process."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from broker.config import BrokerConfig
 from headrace.model.host import Host, parse_host
@@ -9,8 +10,7 @@ from store.config import StoreConfig
 from store.paths import StorePaths
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The options, paths and ports. `broker_conf` is the operator's file, if there is one."""
 
     broker: BrokerConfig

@@ -7,14 +7,14 @@ Otherwise a busy log costs it nothing. Both bells are one eventfd.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ipc.bells import Bell
 from ipc.control_block import ControlBlock
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(Struct):
     """Those who wait for one bell. `is_anyone()` says whether rings are wanted."""
 
     bell: Bell

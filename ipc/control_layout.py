@@ -8,7 +8,7 @@ docs/storage/shared-memory.md holds this table (`python -m ipc.manual`). To add 
 a property in `control_block`, a method in its writer's publisher; raise `segment_header.LAYOUT_VERSION`.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ipc.segment_header import HEADER_WORDS, magic_of
 
@@ -19,8 +19,7 @@ LOG_WRITER = "the log writer"
 """The broker on a master, ha on a slave."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One cell with its writer and its readers."""
 
     name: str

@@ -21,7 +21,8 @@ second writer. Times are of the monotonic clock, which all processes of a machin
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ipc.cells import store_bytes, store_cell
 from ipc.current_client import CLIENT_CELLS, CurrentClient, read_client
@@ -53,8 +54,7 @@ STATES = ("stopped", "starting", "running", "stopping", "failed")
 _CODES = {state: code for code, state in enumerate(STATES)}
 
 
-@dataclass(frozen=True, slots=True)
-class RoleHealth:
+class RoleHealth(Struct, frozen=True):
     """A role at the time of reading. `long_call` is None unless one is announced; it may last until `long_call_until_ms`."""
 
     role: str

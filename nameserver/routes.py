@@ -17,7 +17,9 @@ A connection may be any object with identity; it is never called.
 """
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace.model import permission as permissions
 from headrace.model.data_version import DataVersion
@@ -28,8 +30,7 @@ from headrace.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 _TOPICS_AT_ONCE = 1000  # limit: a step of a millisecond or two
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerIdentity:
+class BrokerIdentity(Struct, frozen=True):
     """The identity of a broker: one address under one id of a name in a cluster."""
 
     cluster: str
@@ -38,8 +39,7 @@ class BrokerIdentity:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Struct, frozen=True):
     """The content of a registration. `filter_servers` None: not contained, so they are not changed."""
 
     broker: BrokerIdentity
@@ -49,16 +49,14 @@ class Registration:
     filter_servers: list[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Master:
+class Master(Struct, frozen=True):
     """The addresses of a slave's master."""
 
     address: str
     ha_address: str
 
 
-@dataclass(frozen=True, slots=True)
-class LiveBroker:
+class LiveBroker(Struct, frozen=True):
     """The state of a registered address."""
 
     heard_at_ms: int
@@ -67,8 +65,7 @@ class LiveBroker:
     ha_address: str
 
 
-@dataclass(slots=True)
-class _Broker:
+class _Broker(Struct):
     cluster: str
     addresses: dict[int, str] = field(default_factory=dict)
 

@@ -12,8 +12,9 @@ recovery (store spec, 1.5).
 
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from store.errors import SyncFailed
 from store.fault_point import fault_point
@@ -24,8 +25,7 @@ _TIMESTAMPS = struct.Struct(">qqq")
 _SLACK_MS = 3000  # compat: subtracted by RocketMQ (store spec, 1.5)
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """Store timestamps in ms: of the last durable record, of the last durable ConsumeQueue entry, of the last full IndexFile."""
 
     physic_timestamp: int = 0

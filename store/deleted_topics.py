@@ -10,7 +10,8 @@ is of interest to the broker alone, which writes the file (`broker.topics.delete
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from store.errors import StoreError
 from store.paths import StorePaths
@@ -22,8 +23,7 @@ class DeletedTopicsUnreadable(StoreError):  # noqa: N818  (named as those in sto
     """Neither the file nor its backup can be read: which records belong to no queue is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTopics:
+class DeletedTopics(Struct, frozen=True):
     """The contents of the file: physical offsets by topic."""
 
     deleted: Mapping[str, int] = field(default_factory=dict)

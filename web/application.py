@@ -5,10 +5,10 @@ import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct, field
 from sanic import Sanic
 
 from headrace.client.settings import ClientConfig
@@ -75,8 +75,7 @@ _numbers = itertools.count()  # names of applications must be unique in a proces
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleSettings:
+class ConsoleSettings(Struct, frozen=True):
     """What a console is given."""
 
     config: ConsoleConfig
@@ -90,8 +89,7 @@ class ConsoleSettings:
     """The appliance's brokers and name server, by address."""
 
 
-@dataclass(frozen=True, slots=True)
-class Console:
+class Console(Struct, frozen=True):
     """A console that is ready to serve."""
 
     app: Sanic[Any, Any]

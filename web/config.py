@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from headrace.model.address_list import Network, parse_address, parse_networks
 from headrace.model.host import format_host
 from headrace.model.option import option
@@ -187,8 +189,7 @@ class OptionOrigin(enum.Enum):
     """From another option, or from the machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnOption:
+class OwnOption(Struct, frozen=True):
     """An option of a server of the appliance, as it was when the appliance started."""
 
     value: str
@@ -200,8 +201,7 @@ class OwnOption:
     help: str
 
 
-@dataclass(frozen=True, slots=True)
-class OwnServer:
+class OwnServer(Struct, frozen=True):
     """A broker or name server of the appliance to which the console belongs."""
 
     options: Mapping[str, OwnOption]

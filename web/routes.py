@@ -7,10 +7,10 @@ token before it, and writes the audit log after it, whatever the outcome. `Raw` 
 
 import enum
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 from sanic import HTTPResponse, Request
 
 from web.tables.table import Table
@@ -28,8 +28,7 @@ class Access(enum.IntEnum):
     ADMIN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(Struct, frozen=True):
     """One request, as a page sees it."""
 
     user: str
@@ -54,8 +53,7 @@ class Visit:
         return f"{self.user} (token {self.token})" if self.token else self.user
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """What could not be read, as a text that is translated. Texts of others, such as of brokers, are shown as they are."""
 
     key: str
@@ -67,8 +65,7 @@ class Problem:
         return self.key.format(**self.values)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """What a page shows: a template, its data, and its tables. The API answers data and tables."""
 
     title: str
@@ -85,8 +82,7 @@ class View:
     """The subject is a word of the console, a key of the translations, and not a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a change did."""
 
     message: str
@@ -112,8 +108,7 @@ class Outcome:
         return " ".join(one.format(**self.values) for one in (self.message, *self.more))
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """A page, and the same as JSON."""
 
     path: str
@@ -132,8 +127,7 @@ class Query:
     """What its address may carry besides the arguments of tables, each with a line for the API's document."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[F]):
+class Change(Struct, Generic[F], frozen=True):
     """A form, and the same as JSON. `action` names it in the audit log: `topic.create`."""
 
     path: str
@@ -148,8 +142,7 @@ class Change(Generic[F]):
     """The names of the fields, among those sent, that are not shown again when the form was refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(Struct, frozen=True):
     """Anything else: the handler answers the request itself."""
 
     path: str

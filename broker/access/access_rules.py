@@ -21,8 +21,9 @@ Secrets are in `Account.secret_key` only, and in no text that is made here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from broker.access.account import Account
 from broker.access.address_pattern import AddressPattern
@@ -37,8 +38,7 @@ from headrace.protocol.remoting_command import RemotingCommand
 _EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRules:
+class AccessRules(Struct, frozen=True):
     """Accounts by access key, and addresses that may do everything."""
 
     accounts: Mapping[str, Account] = field(default_factory=dict)

@@ -24,9 +24,10 @@ find the old or the new one, whole.
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from broker.access.account import Account
 from broker.access.address_pattern import AddressPattern, parse_pattern
@@ -45,8 +46,7 @@ Content = dict[Any, Any]
 """What a file holds, as YAML gives it."""
 
 
-@dataclass(frozen=True, slots=True)
-class AclFileRules:
+class AclFileRules(Struct, frozen=True):
     """The rules of one file."""
 
     accounts: tuple[Account, ...] = ()

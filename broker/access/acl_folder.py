@@ -12,9 +12,10 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from broker.access.access_rules import AccessRules
 from broker.access.account import Account
@@ -37,8 +38,7 @@ State = tuple[tuple[str, int, int, int], ...]
 """Of each file its path, inode, size and time of change."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedAcl:
+class LoadedAcl(Struct, frozen=True):
     """What all files hold."""
 
     rules: AccessRules

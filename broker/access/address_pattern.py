@@ -11,8 +11,9 @@
 Hosts are compared as `inet_address.peer_address` gives them. The errors have RocketMQ's texts where it has one.
 """
 
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from broker.access.errors import BadAddressPattern
 from broker.access.inet_address import V6_GROUPS, expand, is_number_up_to, is_v4, is_v6, java_int
@@ -32,8 +33,7 @@ class AddressPattern(Protocol):
         """Whether the host, a text from `peer_address`, is meant."""
 
 
-@dataclass(frozen=True, slots=True)
-class EveryAddress:
+class EveryAddress(Struct, frozen=True):
     """Matches everything."""
 
     def matches(self, host: str) -> bool:  # noqa: ARG002
@@ -41,8 +41,7 @@ class EveryAddress:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class AddressSet:
+class AddressSet(Struct, frozen=True):
     """Matches the addresses that were listed, in the form of `peer_address`."""
 
     addresses: frozenset[str]
@@ -52,8 +51,7 @@ class AddressSet:
         return host in self.addresses
 
 
-@dataclass(frozen=True, slots=True)
-class AddressRange:
+class AddressRange(Struct, frozen=True):
     """Matches addresses that begin with `head` and whose group number `group` (from 0) is between `low` and `high`."""
 
     is_v6: bool

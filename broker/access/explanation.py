@@ -1,14 +1,13 @@
 """Explanation: which rule allows or refuses what an account wants to do. For operators; requests are checked by AccessRules."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from broker.access.access_rules import AccessRules
 from broker.access.permission import Permission
 from headrace.model import names
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """The outcome, and the rule that decides, as an operator finds it in the file."""
 
     is_allowed: bool

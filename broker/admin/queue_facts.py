@@ -4,7 +4,8 @@ The composition root provides both as functions, so that nothing here depends on
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from headrace.model.message_queue import MessageQueue
 
@@ -12,8 +13,7 @@ NO_TIME = -1
 """The result of `store_time` for a missing message."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFacts:
+class QueueFacts(Struct, frozen=True):
     """Facts about this broker's queues.
 
     `bounds(topic, queue_id)` is the first queue offset and one past the last, (0, 0) for a queue never written;

@@ -14,8 +14,9 @@ was late (10 FLUSH_DISK_TIMEOUT, 12 FLUSH_SLAVE_TIMEOUT; as in RocketMQ the slav
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from store.config import SYNC_MASTER, StoreConfig
 from store.status import PutMessageStatus
@@ -39,8 +40,7 @@ class SafeOffsets(Protocol):
         """Number of connected slaves."""
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(Struct):
     end_offset: int
     flush_deadline: float
     slave_deadline: float

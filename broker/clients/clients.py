@@ -7,7 +7,8 @@ its clients are removed at once; connections silent for 120 s are closed.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.language import LanguageCode
@@ -22,8 +23,7 @@ _LOGGED_APART = 16  # limit: lines for one heartbeat
 MembersChanged = Callable[["ConsumerGroup"], None]
 
 
-@dataclass(slots=True)
-class Client:
+class Client(Struct):
     """A client on one connection."""
 
     connection: Connection
@@ -33,8 +33,7 @@ class Client:
     last_update_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Struct, frozen=True):
     """The content of a member's last heartbeat, and the time of its registration (ms)."""
 
     since_ms: int
@@ -42,8 +41,7 @@ class Membership:
     subscriptions: tuple[SubscriptionData, ...]
 
 
-@dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(Struct):
     """The connected consumers of a group, and its subscriptions."""
 
     name: str

@@ -5,15 +5,15 @@ been renewed for 60 s.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from headrace.model.message_queue import MessageQueue
 
 LOCK_LIFE_MS = 60_000
 
 
-@dataclass(slots=True)
-class _Lock:
+class _Lock(Struct):
     client_id: str
     updated_ms: int
 

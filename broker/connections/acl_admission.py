@@ -6,9 +6,11 @@ other accounts only from where it is allowed without an account as well (`AdminG
 do everything.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final
 from weakref import WeakSet
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from broker.access.access_control import AccessControl
 from broker.access.access_rules import AccessRules
@@ -83,8 +85,7 @@ class AclAdmission:
             connection.admission = self.admit(connection)
 
 
-@dataclass(frozen=True, slots=True)
-class _Peer:
+class _Peer(Struct, frozen=True):
     """The peer of one connection, with the text of its address as the rules compare it."""
 
     admission: AclAdmission

@@ -12,8 +12,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from broker.appending.message_copies import restore_message
 from broker.delays.delay_offsets import DelayOffsets
@@ -57,8 +58,7 @@ class Log(Protocol):
         """The bytes from this offset to the end of its file or of the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(Struct, frozen=True):
     """The result of one check of a level's queue: the next offset, and how many seconds it may wait (None: until woken)."""
 
     offset: int

@@ -12,8 +12,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Generator, Iterable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile

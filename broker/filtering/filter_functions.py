@@ -18,10 +18,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from broker.config import BrokerConfig
 from broker.filtering.python_filters import NoWorker, PythonFilterFailed, PythonFilterWorker
@@ -45,8 +47,7 @@ _SHARE_LEAST: Final = 0.04
 _LATEST: Final = 0.2  # weight of the last batch in the estimate for the next
 
 
-@dataclass(slots=True)
-class Account:
+class Account(Struct):
     """The statistics of one version of a function. Times are wall-clock milliseconds; `busy_ms` is the time of its calls."""
 
     version: str
@@ -62,8 +63,7 @@ class Account:
     """Why it is disabled; empty if it is not."""
 
 
-@dataclass(slots=True, eq=False)
-class _Function:
+class _Function(Struct, eq=False):
     """One function in use."""
 
     found: FilterFunction
@@ -367,9 +367,8 @@ class FilterFunctions:
         return function.place.stem if function is not None and function.place is not None else None
 
     def _load(self) -> dict[str, Account]:
-        names = {one.name for one in fields(Account)}
         return {
-            name: Account(**{key: value for key, value in said.items() if key in names})
+            name: Account(**{key: value for key, value in said.items() if key in Account.__struct_fields__})
             for name, said in read_report(self._report).items()
         }
 

@@ -1,6 +1,6 @@
 """PullFilters: finds the filter of a pull, or the reason why the pull is refused (remoting spec 4.10)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from broker.config import BrokerConfig
 from broker.filtering.consumer_filter_table import (
@@ -26,8 +26,7 @@ Refused = tuple[ResponseCode, str]
 """The answer to a request that asks for a filter which cannot be had."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryFilter:
+class RetryFilter(Struct, frozen=True):
     """With `filterSupportRetry`: a retried message passes if its first topic's filter lets it (store spec 13.5)."""
 
     table: ConsumerFilterTable

@@ -9,8 +9,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from broker.findings.differing_members import differing_members
 from broker.findings.finding import Finding
@@ -28,8 +29,7 @@ _LOOK_S: Final = 5.0
 _LASTS_S: Final = 5.0  # limit: by then a client that subscribes to topics one by one has finished
 
 
-@dataclass(slots=True)
-class _Posted:
+class _Posted(Struct):
     finding: Finding
     since_s: float
     since_ms: int

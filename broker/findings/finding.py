@@ -1,11 +1,12 @@
 """Finding: a problem of a consumer group that operators should know about."""
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+
+class Finding(Struct, frozen=True):
     """`kind` and `about` identify it, even if its text changes."""
 
     group: str

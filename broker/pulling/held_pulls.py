@@ -12,15 +12,15 @@ must not stay in memory until then.
 import heapq
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 QueueKey = tuple[str, int]
 
 _TICKS_PER_S = 10
 
 
-@dataclass(slots=True, eq=False)
-class HeldPull:
+class HeldPull(Struct, eq=False):
     """A held pull. `try_again(last)` answers it if it can, and must if `last`; it returns whether it did."""
 
     queue: QueueKey

@@ -12,7 +12,8 @@ messages.
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from broker.config import BrokerConfig
 from broker.errors import LimitReached
@@ -30,8 +31,7 @@ from store.status import GetMessageStatus
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Progress:
+class _Progress(Struct):
     """The progress of a held pull: `selector` wants no message below queue offset `offset`."""
 
     selector: Selector

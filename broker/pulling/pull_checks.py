@@ -1,8 +1,9 @@
 """PullChecks: whether a pull is allowed, which messages it wants, and which broker serves the next pull (remoting spec 4.10)."""
 
 import time
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from broker.clients.clients import ClientTable
 from broker.clients.groups import GroupTable
@@ -20,8 +21,7 @@ from headrace.protocol.headers.pull import PullMessageRequestHeader
 from headrace.protocol.response_code import ResponseCode
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedPull:
+class CheckedPull(Struct, frozen=True):
     """The result of the checks. It is valid until a topic, a group, a subscription or an option changes."""
 
     topic: TopicConfig

@@ -1,14 +1,13 @@
 """PullRequest: a pull as its client sent it; immutable, however often a held pull is evaluated."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from headrace.protocol.headers.pull import PullMessageRequestHeader
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.remoting.connection import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class PullRequest:
+class PullRequest(Struct, frozen=True):
     """Who pulls, and what. The response to `command` is sent on `connection`."""
 
     connection: Connection

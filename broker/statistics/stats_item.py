@@ -10,12 +10,12 @@ zero, an interval earlier, so that earlier counts belong to an interval.
 """
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Window:
+
+class Window(Struct, frozen=True):
     """A window: the seconds between samples, and the number of samples kept."""
 
     tick_s: int
@@ -27,8 +27,7 @@ HOUR: Final = Window(600, 7)
 DAY: Final = Window(3600, 25)
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """The figures of a window: sum, number of additions, rate per second, average."""
 
     sum: int = 0

@@ -8,9 +8,10 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from typing import Final
+
+from msgspec import Struct
 
 WINDOWS_S: Final = (10, 60, 600)
 SAMPLES: Final = WINDOWS_S[-1] + 1
@@ -26,8 +27,7 @@ PULLS_FOUND: Final = "pulls_found"
 PULLS_MISSED: Final = "pulls_missed"
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(Struct, frozen=True):
     time_ms: int
     counts: Mapping[str, int]
 

@@ -1,15 +1,15 @@
 """The file `timer/checkpoint`: the progress of the timer index and of the deliveries (docs/storage/timers.md)."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from broker.json_file import JsonFile
 from headrace.errors import RemoteProtocolError
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """Everything that it covers is durable.
 
     Records of the timer queue below `queue_offset` are in the files; those below `physical_offset` that are due before

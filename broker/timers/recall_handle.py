@@ -7,14 +7,14 @@ The form and the 1 are RocketMQ 5's.
 
 import base64
 import binascii
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 _VERSION: Final = "v1"
 
 
-@dataclass(frozen=True, slots=True)
-class RecallHandle:
+class RecallHandle(Struct, frozen=True):
     """Which message: `due_ms` is its TIMER_OUT_MS."""
 
     topic: str

@@ -8,15 +8,15 @@ do not name their waiting record, so only this file prevents them from being del
 """
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 _FIELDS: Final = struct.Struct(">qqq")
 
 
-@dataclass(frozen=True, slots=True)
-class Rocketmq5Progress:
+class Rocketmq5Progress(Struct, frozen=True):
     """Records of the timer queue below `queue_offset` that are due before `delivered_before` (ms) have been delivered or cancelled."""
 
     delivered_before: int

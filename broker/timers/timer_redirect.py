@@ -7,9 +7,10 @@ second. A delay level takes precedence over a time.
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
+
+from msgspec import Struct
 
 from headrace.model import properties, sys_flag
 from headrace.model.names import TIMER_TOPIC
@@ -39,8 +40,7 @@ class Outcome(Enum):
     DISABLED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class TimerRules:
+class TimerRules(Struct, frozen=True):
     """The broker's settings."""
 
     enabled: bool

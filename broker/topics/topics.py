@@ -8,7 +8,8 @@ TopicConfigs are immutable: a holder has the state at the time of its query, and
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile

@@ -4,8 +4,9 @@ Times are ms. Every rule, and the order of the rules, is RocketMQ's, because the
 """
 
 from collections.abc import Container
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from headrace.model import properties
 from headrace.model.message import MessageExt
@@ -28,8 +29,7 @@ class Verdict(Enum):
     """There may be a later op message for it: read more op messages first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """The broker's settings, times in ms."""
 
     timeout_ms: int
@@ -38,8 +38,7 @@ class Rules:
     """Age at which a half message is discarded, because its record is about to expire."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ops:
+class Ops(Struct, frozen=True):
     """The op messages read last; `last_born_ms` is None if there were none."""
 
     last_born_ms: int | None

@@ -3,8 +3,9 @@
 Their options are in `server_options`, the limit of memory in `buffer_limit`.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 MAX_CONNECTIONS: Final = "maxConnections"
 MAX_CONNECTIONS_PER_ADDRESS: Final = "maxConnectionsPerAddress"
@@ -48,8 +49,7 @@ MOST_CONNECTIONS: Final = 100_000
 # limit: of `maxConnections` by default; a silent connection takes some 15 KB
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(Struct, frozen=True):
     """The limits that a server enforces. 0 connections or handshakes: no limit."""
 
     connections: int = 0

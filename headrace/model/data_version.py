@@ -1,15 +1,15 @@
 """The version of a table that brokers and name servers compare."""
 
 import time
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class DataVersion:
+class DataVersion(Struct, frozen=True):
     """When a table last changed (ms) and how often it has changed; versions are equal only if both are."""
 
     timestamp: int = field(default_factory=_now_ms)

@@ -11,7 +11,6 @@ Types are int, bool, float and str, and `str | None` if None is a valid value. T
 """
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -126,6 +125,8 @@ def change_options(configuration: Any, texts: Mapping[str, str]) -> frozenset[st
 def nearest_key(name: str, keys: Iterable[str]) -> str | None:
     """The key that `name` most likely stands for, or None if none is similar."""
     by_lower = {key.lower(): key for key in keys}
+    import difflib  # noqa: PLC0415  2 ms of every start, for an error
+
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return by_lower[near[0]] if near else None
 

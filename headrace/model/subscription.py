@@ -1,8 +1,9 @@
 """A consumer group's subscription to a topic: all messages, those with certain tags, or those that an expression or function at the broker selects."""
 
 import time
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from headrace.model.java_hash import tags_code
 
@@ -18,8 +19,7 @@ def is_tag_type(expression_type: str | None) -> bool:
     return not expression_type or expression_type == TAG
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionData:
+class SubscriptionData(Struct, frozen=True):
     """A subscription as in heartbeats.
 
     `sub_version` (ms) grows with each change: the broker keeps the latest. Brokers compare `code_set`, the hashes of the tags; clients then compare

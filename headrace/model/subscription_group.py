@@ -1,10 +1,9 @@
 """A consumer group's settings at one broker."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionGroupConfig:
+class SubscriptionGroupConfig(Struct, frozen=True):
     """What a group may do, how often its messages are retried, and which broker slow members read from."""
 
     group_name: str

@@ -12,8 +12,9 @@ Only text is handled here; `headrace.remoting.tls_context` reads the files that 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct
 
 from headrace.errors import ConfigError
 
@@ -45,16 +46,18 @@ KEYS: Final = (
 """All keys of a tls.properties."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Files of one side, all PEM; an empty path means none. `prefix`: of the names of the properties; empty if the settings are not properties."""
 
     prefix: str
     certificate: str = ""
     key: str = ""
-    key_password: str = field(default="", repr=False)
+    key_password: str = ""
     trust: str = ""
     """Certificates of the authorities that the other side's certificate is verified against."""
+
+    def __repr__(self) -> str:
+        return f"Identity({self.prefix!r}, files={self.files!r})"  # without the password
 
     def name_of(self, field: str) -> str:
         """Returns the name of the setting for a field: `tls.server.certPath` for `certificate`."""
@@ -66,8 +69,7 @@ class Identity:
         return tuple(path for path in (self.certificate, self.key, self.trust) if path)
 
 
-@dataclass(frozen=True, slots=True)
-class TlsSettings:
+class TlsSettings(Struct, frozen=True):
     """The TLS settings of servers. Raises ConfigError for contradictory settings."""
 
     mode: str = PERMISSIVE

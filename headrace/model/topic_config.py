@@ -1,8 +1,9 @@
 """A topic's settings at one broker."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from headrace.model import permission as permissions
 
@@ -17,8 +18,7 @@ class TopicFilterType(StrEnum):
     MULTI_TAG = "MULTI_TAG"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfig:
+class TopicConfig(Struct, frozen=True):
     """Queues, permission and type of a topic. `sys_flag` has the bits UNIT and UNIT_SUBSCRIPTION; `order` is for ordered topics."""
 
     name: str

@@ -1,20 +1,20 @@
-"""Converts objects to JSON and back, like RocketMQ's beans: a dataclass is an object, with its fields in alphabetical order of their names on the wire.
+"""Converts objects to JSON and back, like RocketMQ's beans: a Struct (of msgspec) is an object, with its fields in alphabetical order of their names on the wire.
 
 The name on the wire is the field's in camelCase, unless the class has another one in NAMES (for classes of the model, which do not depend on the
 protocol, in the table below). A field's annotation determines how it is read: scalars, `list[X]`, `frozenset[X]`, `dict[K, X]` with K one of str, int and
-MessageQueue (a Struct of msgspec), other dataclasses, enums by name, and each of these `| None`.
+MessageQueue, other Structs, enums by name, and each of these `| None`.
 
 Reading is as tolerant as fastjson: unknown keys and null are ignored, a missing key leaves the field's default, numbers and booleans may be in
 quotes, an unknown name of an enum counts as missing. Other errors raise RemoteProtocolError, which names the field.
 """
 
-import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec.structs
+from msgspec import Struct
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.camel_case import camel_case
@@ -55,10 +55,8 @@ class _Member(NamedTuple):
     """The key in quotes, and a colon."""
 
 
-class JsonBody:
-    """A body that is a JSON object; its subclasses are dataclasses."""
-
-    __slots__ = ()
+class JsonBody(Struct):
+    """A body that is a JSON object."""
 
     NAMES: ClassVar[Mapping[str, str]] = {}
     """Names on the wire that are not the field's in camelCase."""
@@ -78,12 +76,12 @@ class JsonBody:
 
 
 def encode_bean(bean: Any) -> bytes:
-    """Encodes a dataclass, such as a DataVersion or a SubscriptionGroupConfig, as compact JSON."""
+    """Encodes a Struct, such as a DataVersion or a SubscriptionGroupConfig, as compact JSON."""
     return _text(bean).encode()
 
 
 def decode_bean(kind: type[T], data: bytes | str, *, untrusted: bool = False) -> T:
-    """Decodes a dataclass; `untrusted`: it may come from any peer, so its size is limited. Raises RemoteProtocolError."""
+    """Decodes a Struct; `untrusted`: it may come from any peer, so its size is limited. Raises RemoteProtocolError."""
     return from_value(kind, fastjson.loads(data, untrusted=untrusted))
 
 
@@ -102,7 +100,7 @@ def _text(item: Any) -> str:
         return f"{{{','.join(pairs)}}}"
     if kind is list:
         return f"[{','.join(map(_text, item))}]"
-    if _is_bean(kind):
+    if issubclass(kind, Struct):
         pairs = []
         for member in _members_of(kind):
             one = getattr(item, member.attribute)
@@ -116,7 +114,7 @@ def to_value(item: Any) -> Any:
     """Converts an object for `fastjson.dumps`."""
     if type(item) in _PLAIN or isinstance(item, (str, int, float)):  # including enums
         return item
-    if _is_bean(type(item)):
+    if isinstance(item, Struct):
         return {member.key: to_value(getattr(item, member.attribute)) for member in _members_of(type(item))}
     if isinstance(item, Mapping):
         return {_to_key(key): to_value(value) for key, value in item.items()}
@@ -129,11 +127,7 @@ def _to_key(key: Any) -> Any:
     if type(key) is MessageQueue:  # the same text in a fifth of the time: an answer may have a hundred thousand
         name, topic = fastjson.quote(key.broker_name), fastjson.quote(key.topic)
         return fastjson.ObjectKey(f'{{"brokerName":{name},"queueId":{key.queue_id},"topic":{topic}}}')
-    return fastjson.ObjectKey(fastjson.dumps(to_value(key))) if _is_bean(type(key)) else key
-
-
-def _is_bean(kind: type) -> bool:
-    return kind is MessageQueue or dataclasses.is_dataclass(kind)
+    return fastjson.ObjectKey(fastjson.dumps(to_value(key))) if isinstance(key, Struct) else key
 
 
 def from_value(kind: type[T], value: Any) -> T:
@@ -173,25 +167,15 @@ def _work_out(kind: type) -> tuple[_Member, ...]:
     names = _MODEL_NAMES.get(kind) or getattr(kind, "NAMES", {})
     members = [
         _Member(
-            name,
-            key := names.get(name, camel_case(name)),
-            _reader(hints[name]),
-            is_mandatory,
+            field.name,
+            key := names.get(field.name, camel_case(field.name)),
+            _reader(hints[field.name]),
+            field.required,
             f"{fastjson.quote(key)}:",
         )
-        for name, is_mandatory in _fields(kind)
+        for field in msgspec.structs.fields(kind)
     ]
     return tuple(sorted(members, key=lambda member: member.key))
-
-
-def _fields(kind: Any) -> list[tuple[str, bool]]:
-    """The name of each field, and whether it has no default."""
-    if kind is MessageQueue:
-        return [(field.name, field.required) for field in msgspec.structs.fields(kind)]
-    return [
-        (field.name, field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING)
-        for field in dataclasses.fields(kind)
-    ]
 
 
 def _shown(value: Any) -> str:

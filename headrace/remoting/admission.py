@@ -6,8 +6,9 @@ another one, which applies from the next frame on; requests admitted before are 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from headrace.protocol.remoting_command import RemotingCommand
 
@@ -15,8 +16,7 @@ from headrace.protocol.remoting_command import RemotingCommand
 Check: TypeAlias = Callable[[Any, RemotingCommand], RemotingCommand | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Struct, frozen=True):
     """What a peer is allowed."""
 
     account: str | None = None

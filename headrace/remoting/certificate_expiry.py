@@ -8,10 +8,11 @@ import binascii
 import logging
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from headrace.model.tls_settings import TlsSettings
 
@@ -26,8 +27,7 @@ _UTC_TIME: Final = 0x17
 _DAY_S: Final = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateExpiry:
+class CertificateExpiry(Struct, frozen=True):
     """The end of the validity of a certificate file."""
 
     path: str

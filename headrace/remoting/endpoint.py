@@ -5,8 +5,9 @@ A connection has little beyond a reference to it, so that ten thousand idle ones
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from headrace.model.connection_limits import ConnectionLimits
 from headrace.remoting.address_rate import AddressRate
@@ -26,8 +27,7 @@ Admit: TypeAlias = Callable[[Any], Admission]
 MakeHotPath: TypeAlias = Callable[[Any], Any]
 
 
-@dataclass(slots=True)
-class Endpoint:
+class Endpoint(Struct):
     """Loop, handlers, hooks, limits and the connections.
 
     `always_reads`: its connections read even while data waits to be sent; true for outgoing connections. `budget`, `faults`, `usages` and `turns` are shared by

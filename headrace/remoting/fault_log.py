@@ -7,9 +7,10 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 logger = logging.getLogger(__name__)
 
@@ -19,8 +20,7 @@ LIMITS_IN_FULL: Final = 1  # limit: lines of one limit in a minute
 MAX_KINDS: Final = 64  # limit: kinds that are counted separately; the others are counted together
 
 
-@dataclass(slots=True)
-class _Kind:
+class _Kind(Struct):
     since: float
     level: int
     logged: int = 0

@@ -10,9 +10,10 @@ import os
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from headrace.errors import ConfigError
 from headrace.model.tls_settings import DISABLED, ENFORCING, TlsSettings

@@ -4,13 +4,12 @@
 properties of a request to it (spec of sends).
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from store.status import PutMessageStatus
 
 
-@dataclass(slots=True)
-class MessageToStore:
+class MessageToStore(Struct):
     """A message that is ready to become a CommitLog record."""
 
     topic: str
@@ -28,8 +27,7 @@ class MessageToStore:
     """Whether the response waits until the record is as safe as the broker's settings require (property WAIT)."""
 
 
-@dataclass(slots=True)
-class PutResult:
+class PutResult(Struct):
     """Where a message, or the first of a batch, was appended; without offsets if it was refused."""
 
     status: PutMessageStatus

@@ -4,9 +4,10 @@ Reads only mapped bytes, does not use published offsets, and changes nothing.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 from store.commit_log.record_check import BLANK, REASONS, WRONG_CRC, check_record, store_timestamp_of
 from store.mapped_file import MappedFile
@@ -33,8 +34,7 @@ class Kind(Enum):
     BAD = "bad"
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """A record, the blank at the end of a file, or the first bytes that are neither; `reason` says why."""
 
     kind: Kind
@@ -43,8 +43,7 @@ class Stretch:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnd:
+class LogEnd(Struct, frozen=True):
     """Where the valid records of a log end, and why; `last_record_offset` and `last_timestamp` are -1 if there are none."""
 
     offset: int

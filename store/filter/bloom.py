@@ -6,16 +6,16 @@ group whose bits are not all set does not want the message; one whose bits are s
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Final
+
+from msgspec import Struct
 
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 _FIRST: Final = 0x87C37B91114253D5
 _SECOND: Final = 0x4CF5AD432745937F
 
 
-@dataclass(frozen=True, slots=True)
-class BloomFilterData:
+class BloomFilterData(Struct, frozen=True):
     """The bits of one group in maps of `bit_count` bits; as it is in consumerFilter.json."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"bit_count": "bitNum", "positions": "bitPos"}

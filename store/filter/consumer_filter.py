@@ -8,8 +8,9 @@ The broker is the file's one writer, and keeps in it every filter that bitmaps a
 makes the bitmaps. Times are ms; `dead` is derived and is not read.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.subscription import SQL92
@@ -21,8 +22,7 @@ from store.filter.refusal import Refusal
 from store.filter.sql_compile import compile_expression
 
 
-@dataclass(slots=True)
-class ConsumerFilterData:
+class ConsumerFilterData(Struct):
     """A group's filter. It is dead while no consumer of the group asks for it; `dead_time` is then when that began."""
 
     consumer_group: str

@@ -4,8 +4,9 @@ The first step costs nothing but a look at a bitmap, and answers no only when th
 expression over the properties in the record. A pull asks both; one that is held asks again when its queue has grown.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from store.consume_queue.ext_reader import ExtUnit
 from store.filter.bloom import BloomFilterData, is_hit
@@ -26,8 +27,7 @@ class MessageFilter(Protocol):
         """Whether the message of the whole record at a position of a view is wanted."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpressionFilter:
+class ExpressionFilter(Struct, frozen=True):
     """Lets the messages pass of which an expression is true. `bits`: the group's, if bitmaps count, in messages stored after `born_time` (ms)."""
 
     program: Program

@@ -1,10 +1,9 @@
 """How much a pull may carry (store spec, 3.5)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class PullLimits:
+class PullLimits(Struct, frozen=True):
     """Messages at most; and of records from `in_memory_from` on, and of those before, bytes and messages."""
 
     max_count: int

@@ -3,8 +3,9 @@
 The rules are RocketMQ's, odd as some are: a program that it accepts is accepted here, and one that it refuses is refused.
 """
 
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 from store.filter.java_number import INT_MAX
 from store.filter.refusal import RefusedExpression
@@ -45,8 +46,7 @@ _NUMBERS = frozenset({Kind.INT, Kind.LONG, Kind.DOUBLE})
 _CONSTANTS = _NUMBERS | {Kind.STRING, Kind.TRUTH}
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(Struct, eq=False):
     """A part of an expression. `value`: a constant's, a property's name, the strings of IN; None as a TRUTH is NULL."""
 
     kind: Kind

@@ -8,13 +8,12 @@ RocketMQ's rules (store spec, 6.1 and 6.2): with SYNC_FLUSH whatever is written 
 who wait. With ASYNC_FLUSH enough whole pages must have gathered, or a file must have been filled, or a thorough round be due.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 PAGE_SIZE = 4096  # compat: RocketMQ's OS_PAGE_SIZE, whatever the machine says
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A part of one CommitLog file that is to be synced: the file's start and the physical offset up to which."""
 
     file_start: int

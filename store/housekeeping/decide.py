@@ -5,7 +5,8 @@ dispatched and durable is never deleted, and the disk-full flag looks at both pa
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PAGE_SIZE = 4096
 DELETED_A_RUN = 10  # compat: RocketMQ deletes this many files in one run
@@ -17,16 +18,14 @@ _FILES_AHEAD_MAX = 16  # limit: small files, as in tests, are used up quickly; t
 _BYTES_AHEAD = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(Struct, frozen=True):
     """A CommitLog file on disk: where it begins, and when it was last changed (ms)."""
 
     start_offset: int
     changed_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class DiskState:
+class DiskState(Struct, frozen=True):
     """Actions required by the used ratios: stop writes, delete expired files now, delete the oldest even if not expired."""
 
     is_full: bool

@@ -14,8 +14,9 @@ without effect.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ipc.control_block import ControlBlock
 from ipc.counter_page import CounterPage
@@ -41,8 +42,7 @@ _LEAST_SHARE = 2  # limit: half of the space must be freed; other programs write
 _BLOCK_BYTES = 512  # of st_blocks, on every file system
 
 
-@dataclass(slots=True)
-class _Deletion:
+class _Deletion(Struct):
     """A deleted file, and the free space before."""
 
     path: Path

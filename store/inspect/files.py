@@ -6,14 +6,14 @@ A running appliance may delete files between their listing and their opening; wh
 import mmap
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _ZEROS = bytes(1 << 20)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(Struct, frozen=True):
     """One file, mapped. `start` is the number in its name: where it begins in its stream of bytes."""
 
     path: Path
@@ -31,8 +31,7 @@ class StoredFile:
         return self.start + len(self.view)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDirectory:
+class QueueDirectory(Struct, frozen=True):
     """Where the files of one queue are."""
 
     path: Path

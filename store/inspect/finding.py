@@ -1,10 +1,9 @@
 """Results of `verify`: progress and findings."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """So many bytes of a part of the store have been read."""
 
     part: str
@@ -12,8 +11,7 @@ class Progress:
     total_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A violation. `part` is commitlog, consumequeue, index, checkpoint or offsets; `where` is a file or a queue."""
 
     part: str

@@ -4,7 +4,7 @@ Stricter than RocketMQ: a message counts only if its record has the topic and th
 with the same hash do not displace each other in the response. RocketMQ's clients discard such messages anyway.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from headrace.errors import RemoteProtocolError
 from headrace.model import properties as names
@@ -17,8 +17,7 @@ from store.paths import StorePaths
 from store.query.unreadable_records import NO_QUEUE, UnreadableRecords
 
 
-@dataclass(frozen=True, slots=True)
-class KeyQueryResult:
+class KeyQueryResult(Struct, frozen=True):
     """Complete records one after another, oldest first, and the last update of the index (ms; physical offset)."""
 
     body: bytes

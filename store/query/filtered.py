@@ -5,8 +5,9 @@ At most about eight hundred entries are examined for one pull, as in RocketMQ, w
 """
 
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from headrace.protocol.consume_queue_layout import (
     ENTRY,

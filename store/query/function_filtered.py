@@ -5,7 +5,8 @@ between them, `candidates` and `choose`, which share nothing but bytes. The limi
 selected messages; candidates have their own limits.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.protocol.record_layout import OFFSETS, PREFIX, QUEUE_OFFSET_AT
 from store.query.get import GetResult, MessageGetter
@@ -17,8 +18,7 @@ _SHOWN_BYTES = 1 << 20
 _SHOWN_COUNT = 800
 
 
-@dataclass(frozen=True, slots=True)
-class _ShownLimits:
+class _ShownLimits(Struct, frozen=True):
     """Maximum bytes for one evaluation."""
 
     max_transfer_bytes_on_message_in_memory: int = _SHOWN_BYTES

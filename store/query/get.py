@@ -7,7 +7,8 @@ stalling other requests.
 
 import errno
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from store.query.gather import Gatherer
@@ -19,8 +20,7 @@ _WARM_WINDOW = 256 << 20  # limit: records nearer to the end of the log are assu
 _GAP = 64 << 10  # limit: bytes of other queues between two records of a pull that are read as well
 
 
-@dataclass(slots=True)
-class GetResult:
+class GetResult(Struct):
     """The messages found, and where the next pull begins. `body` has the records as they are stored."""
 
     status: GetMessageStatus

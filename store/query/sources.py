@@ -1,7 +1,8 @@
 """The sources of messages for pulls, and the limit for counting as in memory. Shared by all getters."""
 
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from headrace.protocol.consume_queue_layout import ENTRY_SIZE
 from store.commit_log.reader import CommitLogReader, PublishedOffsets
@@ -42,8 +43,7 @@ class TransferLimits(Protocol):
         """Messages far back."""
 
 
-@dataclass(frozen=True, slots=True)
-class PullSources:
+class PullSources(Struct, frozen=True):
     """The queues, the log, its progress, the options, the machine's memory, and the report of damage.
 
     Options may change while the broker runs: read `in_memory_bytes` and the fields of `config` each time.

@@ -9,7 +9,8 @@ acknowledged. Disk damage also leaves them, and then they were. In both cases th
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from headrace.protocol.big_endian import load_i32
 from headrace.protocol.record_layout import TOTAL_SIZE_AT
@@ -17,8 +18,7 @@ from store.commit_log.next_record import find_next_record
 from store.mapped_file_queue import MappedFileQueue
 
 
-@dataclass(frozen=True, slots=True)
-class Discarded:
+class Discarded(Struct, frozen=True):
     """The number of complete records, and the offsets of the first and the last (-1 without one)."""
 
     records: int = 0

@@ -10,14 +10,14 @@ rule, whose index of a lost file is lost for good, dispatch is sent back to wher
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from store.index.layout import HEADER, HEADER_SIZE, NAME_DIGITS
 
 
-@dataclass(frozen=True, slots=True)
-class IndexHead:
+class IndexHead(Struct, frozen=True):
     """What recovery needs to know of an IndexFile."""
 
     path: Path
@@ -27,8 +27,7 @@ class IndexHead:
     has_right_length: bool
 
 
-@dataclass(frozen=True, slots=True)
-class IndexDecision:
+class IndexDecision(Struct, frozen=True):
     """Files to drop; full files to sync; the offset from which to index again (None: nothing to do); end timestamp of the last kept full file."""
 
     dropped: tuple[IndexHead, ...]

@@ -5,8 +5,9 @@ one, older entries are also lost: the queue has a gap, and the log must be dispa
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from store.commit_log.record_check import (
     BLANK,
@@ -28,8 +29,7 @@ class QueueTail(NamedTuple):
     max_physical_offset: int
 
 
-@dataclass(slots=True)
-class Survey:
+class Survey(Struct):
     """The result. Offsets are -1 if there is none."""
 
     end_offset: int

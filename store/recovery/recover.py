@@ -15,8 +15,9 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Any
+
+from msgspec import Struct, field
 
 from headrace.protocol.big_endian import load_i32
 from headrace.protocol.record_layout import MAGIC_AT, MESSAGE_MAGIC, MESSAGE_MAGIC_V2
@@ -47,8 +48,7 @@ _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 _QUEUES_A_BEAT = 64  # limit: seconds on a disk that is busy and cold
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     """A store on disk, synced and wiped. Timestamps in ms, 0 if unknown."""
 
     is_clean: bool
@@ -83,8 +83,7 @@ _Found = tuple[tuple[int, ...], bool, tuple[Any, ...] | None]
 """A queue's tail, whether its last entry agrees with the log, and the KeptQueue; all as tuples, because a process may pass them on."""
 
 
-@dataclass(slots=True)
-class _Examined:
+class _Examined(Struct):
     """The queues as they were found. `kept`: those that need no change unless the log ends before their last record."""
 
     tails: dict[bytes, QueueTail] = field(default_factory=dict)
@@ -393,7 +392,7 @@ class _Recovery:
 
 def _fields(values: Checkpoint | Recovered) -> str:
     """For a log line: `key=value` of each field; of a tuple its length."""
-    shown = {field.name: getattr(values, field.name) for field in fields(values)}
+    shown = {name: getattr(values, name) for name in values.__struct_fields__}
     return " ".join(f"{name}={len(value) if isinstance(value, tuple) else value}" for name, value in shown.items())
 
 

@@ -5,9 +5,9 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from headrace import SubscriptionGroupConfig, TopicConfig
 from headrace.model.topic_config import UNIT

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from isal import isal_zlib
+from msgspec import Struct
 
 from broker.access.access_rules import AccessRules
 from broker.connections.hot_access import HotAccess
@@ -243,16 +244,18 @@ class _EachClass(_Mutated):
         return classes[self._turn % len(classes)]
 
 
-def _dataclasses_in(module: ModuleType, base: type[_C]) -> list[type[_C]]:
-    """The dataclasses of a module below `base`, by name."""
+def _structs_in(module: ModuleType, base: type[_C]) -> list[type[_C]]:
+    """The Structs with fields of a module below `base`, by name."""
     found = {one for one in vars(module).values() if inspect.isclass(one) and issubclass(one, base)}
-    return sorted((one for one in found if hasattr(one, "__dataclass_fields__")), key=lambda one: one.__name__)
+    return sorted(
+        (one for one in found if issubclass(one, Struct) and one.__struct_fields__), key=lambda one: one.__name__
+    )
 
 
 class TypedHeaders(_EachClass):
     """The ext fields of each request and response, parsed by each header class."""
 
-    _classes = _dataclasses_in(headers, CommandHeader)
+    _classes = _structs_in(headers, CommandHeader)
 
     def seeds(self) -> list[bytes]:
         return JsonHeaders.seeds(self)  # type: ignore[arg-type]
@@ -267,7 +270,7 @@ class TypedHeaders(_EachClass):
 class Bodies(_EachClass):
     """JSON bodies, parsed by each body class."""
 
-    _classes = _dataclasses_in(bodies, JsonBody)
+    _classes = _structs_in(bodies, JsonBody)
 
     def seeds(self) -> list[bytes]:
         parts = map(fuzz_seeds.split_frame, fuzz_seeds.request_frames())

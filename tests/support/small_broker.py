@@ -8,11 +8,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from isal import isal_zlib
+from msgspec.structs import replace
 
 from broker.appending.ack_gate import AckGate
 from broker.appending.appender import Appender

@@ -5,8 +5,9 @@ import hashlib
 import secrets
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from web.accounts.database import unsynced
 from web.routes import Access
@@ -18,8 +19,7 @@ LONGEST_MS: Final = 7 * 24 * 3_600_000
 _SEEN_EVERY_MS: Final = 60_000  # limit: how often the use of a session is written
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """One session. `id` identifies it to users and cannot be used to log in."""
 
     id: str

@@ -5,8 +5,9 @@ import hashlib
 import secrets
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from web.accounts.database import unsynced
 from web.errors import Invalid
@@ -21,8 +22,7 @@ _USED_EVERY_MS: Final = 60_000  # limit: how often the use of a token is written
 _LONGEST_NAME: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """One token. `id` identifies it to users and cannot be used to log in. Times are milliseconds since 1970; used 0: never."""
 
     id: str

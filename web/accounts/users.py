@@ -4,8 +4,9 @@ import itertools
 import re
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from web.accounts.common_passwords import is_common
 from web.accounts.login_limits import LONGEST_NAME
@@ -24,8 +25,7 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._@-]")
 _NAME: Final = re.compile(rf"[A-Za-z0-9._@-]{{1,{LONGEST_NAME}}}")
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """One user. Times are milliseconds since 1970, 0: never."""
 
     name: str

@@ -7,10 +7,10 @@ deleted, and its alert ends.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from web.alerts.observations import Observed
 from web.alerts.rules import Rule, What
@@ -36,8 +36,7 @@ class AlertEvent(msgspec.Struct, frozen=True):
     """Why it ended, if not because of the value."""
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     passes_since_s: float
     seen_s: float
     bad_s: float

@@ -6,9 +6,10 @@ being fetched is fetched once, however many pages ask. At most `_CONCURRENCY` re
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
+
+from msgspec import Struct
 
 from headrace import Admin, Producer
 from headrace.client.settings import ClientConfig
@@ -25,8 +26,7 @@ _CONCURRENCY: Final = 16  # limit: admin requests in progress; a broker answers 
 _MOST_ANSWERS: Final = 4_096  # limit: answers that are kept, a few KiB each
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(Struct):
     task: asyncio.Task[Any]
     fetched_at: float
 

@@ -1,8 +1,9 @@
 """RuntimeFigures: the answer to GET_BROKER_RUNTIME_INFO as numbers. A figure that a broker does not report, or not as a number, is None."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 REFUSES: Final = 0.90
 """From this used share of its disk on, a broker refuses messages: Headrace's limit, and RocketMQ's unless it is configured otherwise
@@ -17,8 +18,7 @@ _REFUSALS: Final = {
 """By RocketMQ's running flags: why a broker's store refuses all messages. Words for pages."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeFigures:
+class RuntimeFigures(Struct, frozen=True):
     """The figures of one broker, by RocketMQ's names in `texts`."""
 
     texts: Mapping[str, str]

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from headrace import Admin
 from headrace.errors import HeadraceError
@@ -17,16 +18,14 @@ _MOST_OFFERED: Final = 1_000  # limit: names in one form
 _OFFER_TIMEOUT_S: Final = 2.0  # limit: the form is usable without them
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfigs:
+class TopicConfigs(Struct, frozen=True):
     """The settings of topics: by topic, then by broker name; and what could not be read."""
 
     by_topic: dict[str, dict[str, TopicConfig]]
     problems: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOffsets:
+class GroupOffsets(Struct, frozen=True):
     """The stored offsets of groups: by topic, then by group; the brokers that answered; and what could not be read."""
 
     by_topic: dict[str, dict[str, dict[MessageQueue, int]]]

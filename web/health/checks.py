@@ -5,8 +5,9 @@ and serves, accepts writes, and is registered at the name servers. A role that a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from web.sampling.sample import Sample
 
@@ -22,8 +23,7 @@ _REFUSALS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One check. `detail` states what was found."""
 
     name: str
@@ -31,8 +31,7 @@ class Check:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """All checks of one question."""
 
     checks: tuple[Check, ...]

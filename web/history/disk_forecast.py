@@ -13,9 +13,11 @@ If used space has risen steeply in the last minutes, whatever the cause, the for
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from statistics import linear_regression
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 INDEX_SHARE: Final = 1.05
 """Bytes on disk for each byte of the log, with ConsumeQueues and IndexFiles."""
@@ -34,8 +36,7 @@ _STEEP_S: Final = 6 * 3_600.0
 """A rise is steep if the disk is full before, should it go on."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFacts:
+class DiskFacts(Struct, frozen=True):
     """What the forecast is made of: bytes and seconds."""
 
     total_bytes: int
@@ -47,8 +48,7 @@ class DiskFacts:
     """Bytes of the log per second."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskForecast:
+class DiskForecast(Struct, frozen=True):
     """How used space develops: `points` are (seconds from now, used share), joined by straight lines; afterwards it stays.
 
     A share above 1 means that the log does not fit.

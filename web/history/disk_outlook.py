@@ -1,8 +1,10 @@
 """DiskOutlook: the forecast of each broker, from the latest sample, its configuration and the history."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from web.history.disk_forecast import DiskFacts, DiskForecast, forecast, history_s, missing_s, steep_rise, write_rate
 from web.history.history_file import Chart
@@ -16,8 +18,7 @@ RISE_S: Final = 600
 ReadChart = Callable[[list[str], float, float, float], Chart]
 
 
-@dataclass(frozen=True, slots=True)
-class TooEarly:
+class TooEarly(Struct, frozen=True):
     """There is no forecast yet: it needs so many more seconds of history."""
 
     needs_s: float

@@ -20,9 +20,10 @@ import sqlite3
 import threading
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from web.database_file import open_database_file
 from web.history.tiers import GAP, TIERS, Tier, mean, tier_for
@@ -44,8 +45,7 @@ CREATE TABLE IF NOT EXISTS points (tier INTEGER NOT NULL, at INTEGER NOT NULL, v
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """Points of several series at the same times, `step_s` apart; None is a gap."""
 
     step_s: int
@@ -53,8 +53,7 @@ class Chart:
     series: dict[str, list[float | None]]
 
 
-@dataclass(slots=True)
-class _Series:
+class _Series(Struct):
     slot: int
     since_s: int
     seen_s: int

@@ -10,14 +10,14 @@ step      kept         points
 import math
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 GAP: Final = math.nan
 
 
-@dataclass(frozen=True, slots=True)
-class Tier:
+class Tier(Struct, frozen=True):
     """Points every `step_s` seconds, of which the newest `count` are kept."""
 
     step_s: int

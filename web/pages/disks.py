@@ -4,10 +4,10 @@ import asyncio
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from headrace import Admin
 from web.cluster.cluster import Cluster

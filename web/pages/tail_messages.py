@@ -5,10 +5,10 @@ Viewers share the ends of the queues for `round_s`. So they want the same messag
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from headrace import MessageQueue
 from web.cluster.cluster import Cluster
@@ -47,8 +47,7 @@ class Pulled(NamedTuple):
     next_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Pull:
+class _Pull(Struct, frozen=True):
     begin: int
     end: int
     pulled: asyncio.Task[Pulled]

@@ -3,10 +3,10 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from headrace import BrokerError, Message, MessageInvalid, RouteNotFound
 from headrace.errors import ConfigError

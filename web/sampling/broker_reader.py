@@ -7,8 +7,10 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace import Admin
 from headrace.errors import BrokerError, HeadraceError
@@ -37,8 +39,7 @@ _TOPIC_EVENTS: Final = {
 _MOST_DETAILS: Final = 1_000  # limit: groups whose connections, and whose dead letters, are read
 
 
-@dataclass(frozen=True, slots=True)
-class _Clients:
+class _Clients(Struct, frozen=True):
     counts: Counter[ClientKind] = field(default_factory=Counter)
     members: list[Member] = field(default_factory=list)
 

@@ -6,8 +6,9 @@ Offsets are exact, unlike those of the history. They are in memory only: after a
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from web.sampling.sample import Sample
 
@@ -15,8 +16,7 @@ MOST_POINTS: Final = 2_160  # limit: six hours of samples every ten seconds, 16 
 _MOST_BROKERS: Final = 1_000  # limit: brokers whose points are kept
 
 
-@dataclass(slots=True)
-class _Points:
+class _Points(Struct):
     """Times (ms) and ends, both ascending."""
 
     times: "array[int]" = field(default_factory=lambda: array("q"))

@@ -1,8 +1,9 @@
 """PastMembers: which members consumer groups had in the last day, so that one that left can be named."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from web.sampling.sample import Sample
 
@@ -11,8 +12,7 @@ _MOST: Final = 20_000  # limit: members, about 300 bytes each besides their queu
 _MOST_QUEUES: Final = 50  # limit: of one member
 
 
-@dataclass(slots=True)
-class PastMember:
+class PastMember(Struct):
     """A member that was connected."""
 
     client: str

@@ -2,22 +2,21 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from headrace.model import names
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """Messages and bytes since the broker's start."""
 
     messages: int = 0
     size_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a group is behind in one topic at one broker."""
 
     group: str
@@ -36,8 +35,7 @@ class Progress:
         return names.is_system_topic(self.topic) or names.is_system_group(self.group)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ClientKind:
+class ClientKind(Struct, frozen=True, order=True):
     """What connections are counted by. `mode` is PUSH or PULL, empty for producers."""
 
     group: str
@@ -46,8 +44,7 @@ class ClientKind:
     mode: str = ""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Member:
+class Member(Struct, frozen=True, order=True):
     """A connected client of a group."""
 
     group: str
@@ -56,8 +53,7 @@ class Member:
     is_producer: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterQueue:
+class DeadLetterQueue(Struct, frozen=True):
     """A queue of a group's dead-letter topic: the offsets of the messages that are stored, `end` not included."""
 
     group: str
@@ -68,8 +64,7 @@ class DeadLetterQueue:
     """When it was read, which is less often than the rest of a sample."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSample:
+class BrokerSample(Struct, frozen=True):
     """One broker. If it could not be read, `problem` has the reason and the rest is empty."""
 
     cluster: str
@@ -154,8 +149,7 @@ def received_by_topic(brokers: Iterable[BrokerSample]) -> dict[str, int]:
     return dict(found)
 
 
-@dataclass(slots=True)
-class GroupFigures:
+class GroupFigures(Struct):
     """A consumer group over all brokers."""
 
     lag: int = 0
@@ -185,8 +179,7 @@ def figures_by_group(brokers: Iterable[BrokerSample]) -> dict[str, GroupFigures]
     return dict(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """All brokers at one time. `status` is the supervisor's (`headrace status --json`); None for a console without an appliance."""
 
     time_s: float

@@ -12,8 +12,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from headrace.errors import HeadraceError
 from headrace.protocol.bodies.stats import QueueTimeSpan
@@ -27,8 +28,7 @@ Pair = tuple[str, str]
 """Topic and group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A topic in which messages wait for a group."""
 
     pair: Pair

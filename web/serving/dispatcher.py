@@ -7,7 +7,6 @@ what the user entered.
 """
 
 import asyncio
-import dataclasses
 import logging
 import re
 import sqlite3
@@ -17,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 import msgspec
+from msgspec import structs
 from sanic import HTTPResponse, Request, Sanic
 from sanic.exceptions import SanicException
 from sanic.response import redirect
@@ -152,7 +152,7 @@ class Dispatcher:
         if status >= _SERVER_ERRORS or not visit.arguments:
             return None
         entered = Entered("get", request.path, {name: [value] for name, value in visit.arguments.items()})
-        empty = dataclasses.replace(visit, arguments={})
+        empty = structs.replace(visit, arguments={})
         address = request.path.removeprefix(self._base_path)
         return await self._with_form(query, request, empty, address, entered, failure, status)
 
@@ -252,7 +252,7 @@ class Dispatcher:
             if found is not None:
                 parts = {name: unquote(part) for name, part in found.groupdict().items()}
                 given = {name: values[0] for name, values in parse_qs(arguments).items() if name != "format"}
-                there = dataclasses.replace(visit, path=parts, arguments=given)
+                there = structs.replace(visit, path=parts, arguments=given)
                 answer = await self._with_form(query, request, there, address, entered, failure, status)
                 if answer is not None:
                     return answer
@@ -376,7 +376,7 @@ async def _read(query: Query, visit: Visit) -> tuple[View, dict[str, TableView[A
         tables = await asyncio.gather(*(one.fill() for one in selected))
     in_rows = (getattr(row, "problem", "") for one in tables for row in one.rows)
     if is_refusal((*map(str, view.problems), *in_rows)):
-        view = dataclasses.replace(view, problems=[*view.problems, REFUSAL_ADVICE])
+        view = structs.replace(view, problems=[*view.problems, REFUSAL_ADVICE])
     return view, {one.table.name: one for one in tables}
 
 

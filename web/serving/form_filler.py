@@ -5,11 +5,12 @@ its buttons) and its hidden fields; its fields, also those outside it (`form="ch
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from html import escape, unescape
 from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import unquote
+
+from msgspec import Struct, field
 
 PAGE_FIELD: Final = "form_page"
 """The hidden field with the address of the page on which the form is, without the base path."""
@@ -19,8 +20,7 @@ _OWN_FIELDS: Final = frozenset({"csrf", PAGE_FIELD})
 Attributes = dict[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Entered:
+class Entered(Struct, frozen=True):
     """A form that was sent and refused."""
 
     method: str
@@ -31,8 +31,7 @@ class Entered:
     """Names of fields that are never shown again."""
 
 
-@dataclass(slots=True)
-class _Tag:
+class _Tag(Struct):
     """A start tag, or the text between a start tag and its end."""
 
     name: str

@@ -3,9 +3,9 @@
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec import Struct, field
 from sanic import HTTPResponse, Request
 
 from web.accounts.time_zones import zone_of
@@ -37,8 +37,7 @@ _HTMX_CONFIG: Final = json.dumps({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class PageRenderer:
+class PageRenderer(Struct, frozen=True):
     """Renders pages; keeps the notice of a change until the session's next page shows it."""
 
     templates: Templates

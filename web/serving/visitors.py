@@ -3,9 +3,9 @@
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from sanic import HTTPResponse, Request
 
 from web.accounts.sessions import Sessions, csrf_token
@@ -24,8 +24,7 @@ CSRF_HEADER: Final = "x-csrf-token"
 _HOST: Final = re.compile(r"([a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
 
 
-@dataclass(frozen=True, slots=True)
-class Visitors:
+class Visitors(Struct, frozen=True):
     """Finds who sends a request."""
 
     sessions: Sessions

@@ -4,10 +4,10 @@ A page has up to some thousand cells; as macros of a template they took most of 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from markupsafe import Markup, escape
+from msgspec import Struct
 
 from web.tables.formats import (
     LONG,
@@ -29,8 +29,7 @@ _NOTHING: Final = '<span class="none">–</span>'
 _SECONDS: Final = len("2026-11-23T09:00:00")
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """Writes cells in the language of `t`; `url` completes the address of a link."""
 
     t: Callable[..., str]

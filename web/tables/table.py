@@ -12,10 +12,10 @@ that are shown or exported. A column that `enrich` fills cannot be sorted by (`i
 
 import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 from web.errors import Invalid
 
@@ -55,8 +55,7 @@ class Kind(enum.Enum):
     """A box to choose the row by its value, a field of the page's form with the id `chosen`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column(Generic[R]):
+class Column(Struct, Generic[R], frozen=True):
     """One column: the row's field, its heading (English, a key of translations), how it is shown, and where it links to."""
 
     key: str
@@ -83,8 +82,7 @@ class Column(Generic[R]):
     """What pages show below the value, each with its heading if it has one, unless it is empty. Exports have these as columns of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A filter with few values, shown as a list: `?kind=retry`."""
 
     key: str
@@ -98,8 +96,7 @@ class Choice:
         return {self.key: f"One of {', '.join(value for value, _ in self.values)}; the default is {self.values[0][0]}."}
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """What an address selects of a table."""
 
     sort: str = ""
@@ -112,8 +109,7 @@ class Selection:
     """The arguments of the rest of the page, such as what was searched for: links of the table keep them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table(Generic[R]):
+class Table(Struct, Generic[R], frozen=True):
     """Rows and how they are shown. `name` is unique on its page: it prefixes the table's arguments unless it is the page's first."""
 
     name: str
@@ -177,8 +173,7 @@ class Table(Generic[R]):
         return rows
 
 
-@dataclass(frozen=True, slots=True)
-class TableView(Generic[R]):
+class TableView(Struct, Generic[R], frozen=True):
     """The filtered and sorted rows of a table, and the page that is shown."""
 
     table: Table[R]

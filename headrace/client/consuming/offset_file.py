@@ -11,9 +11,10 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import field
 
 from headrace.client.consuming.offset_store import OffsetMemory
 from headrace.errors import ConfigError, RemoteProtocolError
@@ -24,7 +25,6 @@ from headrace.protocol.json_bean import JsonBody, to_value
 ENVIRONMENT: Final = "ROCKETMQ_LOCAL_OFFSET_STORE_DIR"
 
 
-@dataclass(slots=True)
 class _OffsetFile(JsonBody):
     offset_table: dict[MessageQueue, int] = field(default_factory=dict)
 

@@ -7,8 +7,10 @@ FilterFunction("large-orders")                messages that a function at the br
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from headrace.client.durations import now_ms
 from headrace.errors import ConfigError

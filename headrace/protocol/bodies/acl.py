@@ -1,16 +1,15 @@
 """A broker's access control: its accounts and the addresses that need none."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from headrace.protocol.json_bean import JsonBody
 
 
-@dataclass(slots=True)
-class PlainAccessConfig:
+class PlainAccessConfig(Struct):
     """An account as in its file. Its `repr` does not contain the secret key."""
 
     access_key: str = ""
-    secret_key: str | None = field(default=None, repr=False)
+    secret_key: str | None = None
     white_remote_address: str | None = None
     admin: bool = False
     default_topic_perm: str | None = None
@@ -18,8 +17,10 @@ class PlainAccessConfig:
     topic_perms: list[str] | None = None
     group_perms: list[str] | None = None
 
+    def __repr__(self) -> str:
+        return f"PlainAccessConfig(access_key={self.access_key!r})"
 
-@dataclass(slots=True)
+
 class AclConfig(JsonBody):
     """Body of the response to GET_BROKER_CLUSTER_ACL_CONFIG."""
 

@@ -1,8 +1,9 @@
 """Connected members of consumer groups and producer groups."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from headrace.model.consumption import ConsumeFromWhere, ConsumeType, MessageModel
 from headrace.model.subscription import SubscriptionData
@@ -10,8 +11,7 @@ from headrace.protocol.json_bean import JsonBody
 from headrace.protocol.language import LanguageCode
 
 
-@dataclass(slots=True)
-class Connection:
+class Connection(Struct):
     """A client's connection; its address is `ip:port`."""
 
     client_id: str | None = None
@@ -20,7 +20,6 @@ class Connection:
     version: int = 0
 
 
-@dataclass(slots=True)
 class ConsumerConnection(JsonBody):
     """Answer to GET_CONSUMER_CONNECTION_LIST."""
 
@@ -31,15 +30,13 @@ class ConsumerConnection(JsonBody):
     consume_from_where: ConsumeFromWhere | None = None
 
 
-@dataclass(slots=True)
 class ProducerConnection(JsonBody):
     """Answer to GET_PRODUCER_CONNECTION_LIST."""
 
     connection_set: list[Connection] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ProducerInfo:
+class ProducerInfo(Struct):
     """A producer's connection; its address is `/ip:port`, as Java writes it."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"remote_ip": "remoteIP"}
@@ -51,7 +48,6 @@ class ProducerInfo:
     last_update_timestamp: int = 0
 
 
-@dataclass(slots=True)
 class ProducerTableInfo(JsonBody):
     """Answer to GET_ALL_PRODUCER_INFO, by group."""
 

@@ -1,9 +1,10 @@
 """Runtime information of consumers, and changes of their offsets by administrators."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Self
+
+from msgspec import Struct, field
 
 from headrace.model.message_queue import MessageQueue
 from headrace.model.subscription import SubscriptionData
@@ -11,8 +12,7 @@ from headrace.protocol import fastjson
 from headrace.protocol.json_bean import JsonBody, from_value, to_value
 
 
-@dataclass(slots=True)
-class ProcessQueueInfo:
+class ProcessQueueInfo(Struct):
     """A queue assigned to a push consumer. Times are ms."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"cached_msg_size_in_mib": "cachedMsgSizeInMiB"}
@@ -33,8 +33,7 @@ class ProcessQueueInfo:
     last_consume_timestamp: int = 0
 
 
-@dataclass(slots=True)
-class ConsumeStatus:
+class ConsumeStatus(Struct):
     """A topic's rates at one consumer: times in ms, rates per second, failures in the last hour."""
 
     NAMES: ClassVar[Mapping[str, str]] = {
@@ -53,7 +52,6 @@ class ConsumeStatus:
     consume_failed_msgs: int = 0
 
 
-@dataclass(slots=True)
 class ConsumerRunningInfo(JsonBody):
     """Answer to GET_CONSUMER_RUNNING_INFO."""
 
@@ -75,7 +73,6 @@ class ConsumeResult(StrEnum):
     CR_RETURN_NULL = "CR_RETURN_NULL"
 
 
-@dataclass(slots=True)
 class ConsumeMessageDirectlyResult(JsonBody):
     """Answer to CONSUME_MESSAGE_DIRECTLY."""
 
@@ -86,7 +83,6 @@ class ConsumeMessageDirectlyResult(JsonBody):
     spent_time_mills: int = 0
 
 
-@dataclass(slots=True)
 class ResetOffsetBody(JsonBody):
     """Body of RESET_CONSUMER_CLIENT_OFFSET, and answer to INVOKE_BROKER_TO_RESET_OFFSET: the new offset of each queue.
 
@@ -112,15 +108,13 @@ class ResetOffsetBody(JsonBody):
         return from_value(cls, value)
 
 
-@dataclass(slots=True)
-class _QueueOffset:
+class _QueueOffset(Struct):
     topic: str
     broker_name: str
     queue_id: int
     offset: int = 0
 
 
-@dataclass(slots=True)
 class GetConsumerStatusBody(JsonBody):
     """Offsets in the memory of consumers: a client returns the first table, a broker the second, by client id."""
 

@@ -1,23 +1,22 @@
 """Heartbeats: the groups that a client belongs to, and the subscriptions of its consumer groups."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from headrace.model.consumption import ConsumeFromWhere, ConsumeType, MessageModel
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.json_bean import JsonBody
 
 
-@dataclass(slots=True)
-class ProducerData:
+class ProducerData(Struct):
     """A producer group."""
 
     group_name: str
 
 
-@dataclass(slots=True)
-class ConsumerData:
+class ConsumerData(Struct):
     """A consumer group and its subscriptions."""
 
     group_name: str
@@ -28,7 +27,6 @@ class ConsumerData:
     unit_mode: bool = False
 
 
-@dataclass(slots=True)
 class HeartbeatData(JsonBody):
     """Body of HEART_BEAT."""
 
@@ -39,7 +37,6 @@ class HeartbeatData(JsonBody):
     consumer_data_set: list[ConsumerData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
 class CheckClientRequestBody(JsonBody):
     """Body of CHECK_CLIENT_CONFIG: a subscription for the broker to check."""
 
@@ -48,7 +45,6 @@ class CheckClientRequestBody(JsonBody):
     subscription_data: SubscriptionData | None = None
 
 
-@dataclass(slots=True)
 class GetConsumerListByGroupResponseBody(JsonBody):
     """Client ids of a group's members, one per connection."""
 

@@ -1,14 +1,14 @@
 """Locks of queues, which orderly consumers hold at a broker."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import field
 
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.json_bean import JsonBody
 
 
-@dataclass(slots=True)
 class LockBatchRequestBody(JsonBody):
     """Body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
 
@@ -20,7 +20,6 @@ class LockBatchRequestBody(JsonBody):
 UnlockBatchRequestBody = LockBatchRequestBody
 
 
-@dataclass(slots=True)
 class LockBatchResponseBody(JsonBody):
     """The requested queues whose lock the client now has."""
 

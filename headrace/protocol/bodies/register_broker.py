@@ -16,9 +16,10 @@ size is accepted only in the form that brokers write: a topic is an object witho
 import re
 import zlib
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
 from struct import Struct
 from typing import ClassVar, Final, Self
+
+from msgspec import field
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.data_version import DataVersion
@@ -39,7 +40,6 @@ _ENTRY: Final = re.compile(
 )
 
 
-@dataclass(slots=True)
 class RegisterBrokerBody(JsonBody):
     """A broker's topics, and its filter servers, which no longer exist; None: not specified."""
 

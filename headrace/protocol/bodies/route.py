@@ -1,14 +1,13 @@
 """Routes: which brokers have a topic, with how many queues, and their addresses."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from headrace.model.names import MASTER_ID
 from headrace.protocol import fastjson
 from headrace.protocol.json_bean import JsonBody, to_value
 
 
-@dataclass(slots=True)
-class QueueData:
+class QueueData(Struct):
     """A topic's queues at one broker name. `perm` has the bits of `permission`."""
 
     broker_name: str
@@ -18,8 +17,7 @@ class QueueData:
     topic_sys_flag: int = 0
 
 
-@dataclass(slots=True)
-class BrokerData:
+class BrokerData(Struct):
     """The addresses (`host:port`) of the brokers with one name, by broker id; 0 is the master."""
 
     broker_name: str
@@ -32,7 +30,6 @@ class BrokerData:
         return self.broker_addrs.get(MASTER_ID)
 
 
-@dataclass(slots=True)
 class TopicRouteData(JsonBody):
     """Answer to GET_ROUTEINFO_BY_TOPIC. `order_topic_conf` is `broker:queues;…` for ordered topics."""
 
@@ -46,7 +43,6 @@ class TopicRouteData(JsonBody):
         return fastjson.dumps_standard(to_value(self)).encode()
 
 
-@dataclass(slots=True)
 class ClusterInfo(JsonBody):
     """Answer to GET_BROKER_CLUSTER_INFO: brokers by name, and the names in each cluster."""
 

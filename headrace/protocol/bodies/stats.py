@@ -1,8 +1,9 @@
 """Statistics of topics, groups and the broker."""
 
 import time
-from dataclasses import dataclass, field
 from typing import Final, Self
+
+from msgspec import Struct, field
 
 from headrace.model.message_queue import MessageQueue
 from headrace.model.subscription import SubscriptionData
@@ -11,8 +12,7 @@ from headrace.protocol.bodies.queue_table_text import NAME, NUMBER, QueueTableTe
 from headrace.protocol.json_bean import JsonBody, from_value
 
 
-@dataclass(slots=True)
-class TopicOffset:
+class TopicOffset(Struct):
     """A queue's bounds, and when it was last written (ms)."""
 
     min_offset: int = 0
@@ -20,7 +20,6 @@ class TopicOffset:
     last_update_timestamp: int = 0
 
 
-@dataclass(slots=True)
 class TopicStatsTable(JsonBody):
     """Answer to GET_TOPIC_STATS_INFO."""
 
@@ -43,8 +42,7 @@ _TOPIC_OFFSETS: Final = QueueTableText(_topic_offset, "lastUpdateTimestamp", "ma
 _TOPIC_STATS: Final = rf'\{{"offsetTable":({_TOPIC_OFFSETS.pattern})\}}'
 
 
-@dataclass(slots=True)
-class OffsetWrapper:
+class OffsetWrapper(Struct):
     """The offsets of the broker and the group in a queue, and the store time (ms) of the message consumed last."""
 
     broker_offset: int = 0
@@ -52,7 +50,6 @@ class OffsetWrapper:
     last_timestamp: int = 0
 
 
-@dataclass(slots=True)
 class ConsumeStats(JsonBody):
     """Answer to GET_CONSUME_STATS."""
 
@@ -78,7 +75,6 @@ _TPS: Final = r"[0-9]{1,9}+\.[0-9]{1,17}+"
 _STATS: Final = rf'\{{"consumeTps":({_TPS}),"offsetTable":({_OFFSETS.pattern})\}}'
 
 
-@dataclass(slots=True)
 class ConsumeStatsList(JsonBody):
     """Answer to GET_BROKER_CONSUME_STATS: a list of maps with one group each."""
 
@@ -116,15 +112,13 @@ ALL_KEYS: Final = "*"
 """Key of VIEW_BROKER_STATS_DATA for the totals of all keys. Only Headrace brokers support it; for others it is an unknown key."""
 
 
-@dataclass(slots=True)
 class BrokerStatsTotals(JsonBody):
     """Answer to VIEW_BROKER_STATS_DATA for ALL_KEYS: totals since the broker's start, by key."""
 
     totals: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class BrokerStatsItem:
+class BrokerStatsItem(Struct):
     """Sum, rate per second, and average of a value over a period."""
 
     sum: int = 0
@@ -132,7 +126,6 @@ class BrokerStatsItem:
     avgpt: float = 0.0
 
 
-@dataclass(slots=True)
 class BrokerStatsData(JsonBody):
     """Answer to VIEW_BROKER_STATS_DATA."""
 
@@ -146,8 +139,7 @@ def _date_text(timestamp: int) -> str:
     return time.strftime("%Y-%m-%d#%H:%M:%S", time.localtime(timestamp // 1000)) + f":{timestamp % 1000:03d}"
 
 
-@dataclass(slots=True)
-class QueueTimeSpan:
+class QueueTimeSpan(Struct):
     """Store times (ms) of a queue's first and last message and of the group's next one, and the group's delay."""
 
     message_queue: MessageQueue | None = None
@@ -166,22 +158,19 @@ class QueueTimeSpan:
         self.consume_time_stamp_str = self.consume_time_stamp_str or _date_text(self.consume_time_stamp)
 
 
-@dataclass(slots=True)
 class QueryConsumeTimeSpanBody(JsonBody):
     """Answer to QUERY_CONSUME_TIME_SPAN."""
 
     consume_time_span_set: list[QueueTimeSpan] = field(default_factory=list)
 
 
-@dataclass(slots=True)
 class QueryCorrectionOffsetBody(JsonBody):
     """Answer to QUERY_CORRECTION_OFFSET: an offset by queue id."""
 
     correction_offsets: dict[int, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class ConsumeQueueData:
+class ConsumeQueueData(Struct):
     """A ConsumeQueue entry; `eval`: whether it passes the group's filter."""
 
     physic_offset: int = 0
@@ -193,7 +182,6 @@ class ConsumeQueueData:
     msg: str | None = None
 
 
-@dataclass(slots=True)
 class QueryConsumeQueueResponseBody(JsonBody):
     """Answer to QUERY_CONSUME_QUEUE."""
 
@@ -204,7 +192,6 @@ class QueryConsumeQueueResponseBody(JsonBody):
     filter_data: str | None = None
 
 
-@dataclass(slots=True)
 class OffsetMovedEvent(JsonBody):
     """Body of the message that a broker writes to OFFSET_MOVED_EVENT."""
 

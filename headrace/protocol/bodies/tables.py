@@ -2,10 +2,10 @@
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final, Self
 
 import msgspec
+from msgspec import Struct, field
 
 from headrace.model.data_version import DataVersion
 from headrace.model.subscription_group import SubscriptionGroupConfig
@@ -14,7 +14,6 @@ from headrace.protocol import fastjson
 from headrace.protocol.json_bean import JsonBody, from_value
 
 
-@dataclass(slots=True)
 class TopicConfigSerializeWrapper(JsonBody):
     """All topics: answer to GET_ALL_TOPIC_CONFIG, part of a registration, `topics.json`."""
 
@@ -22,7 +21,6 @@ class TopicConfigSerializeWrapper(JsonBody):
     topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
 class SubscriptionGroupWrapper(JsonBody):
     """All groups: answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG, `subscriptionGroup.json`."""
 
@@ -30,7 +28,6 @@ class SubscriptionGroupWrapper(JsonBody):
     subscription_group_table: dict[str, SubscriptionGroupConfig] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
 class ConsumerOffsetSerializeWrapper(JsonBody):
     """Offsets by `topic@group`, then by queue id: answer to GET_ALL_CONSUMER_OFFSET, `consumerOffset.json`."""
 
@@ -58,7 +55,6 @@ def _with_quotes(match: "re.Match[bytes]") -> bytes:
     return b'{"%b}' % match[1].replace(b",", b',"').replace(b":", b'":')
 
 
-@dataclass(slots=True)
 class LmqConsumerOffsetSerializeWrapper(JsonBody):
     """`lmqConsumerOffset.json`: offsets of light queues by `topic@group`, and ordinary ones as above."""
 
@@ -66,28 +62,24 @@ class LmqConsumerOffsetSerializeWrapper(JsonBody):
     offset_table: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
 class DelayOffsetSerializeWrapper(JsonBody):
     """The delivered offset of each delay level: answer to GET_ALL_DELAY_OFFSET, `delayOffset.json`."""
 
     offset_table: dict[int, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
 class KVTable(JsonBody):
     """A table of strings: runtime information, or a namespace of a name server's KV configuration."""
 
     table: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
 class KVConfigSerializeWrapper(JsonBody):
     """A name server's whole KV configuration: the file `kvConfig.json`."""
 
     config_table: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
 class TopicList(JsonBody):
     """Names of topics; in the answer to GET_SYSTEM_TOPIC_LIST_FROM_NS also the address of a broker."""
 
@@ -100,23 +92,20 @@ class TopicList(JsonBody):
         return f'{{{address}"topicList":[{",".join(map(fastjson.quote, self.topic_list))}]}}'.encode()
 
 
-@dataclass(slots=True)
 class GroupList(JsonBody):
     """Names of groups that consume a topic."""
 
     group_list: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class BloomFilterData:
+class BloomFilterData(Struct):
     """The bit positions of a group's filter in the bitmaps."""
 
     bit_num: int = 0
     bit_pos: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ConsumerFilterData:
+class ConsumerFilterData(Struct):
     """A group's filter expression for a topic. Times are ms; `dead_time` 0 while it is in use."""
 
     consumer_group: str
@@ -130,15 +119,13 @@ class ConsumerFilterData:
     bloom_filter_data: BloomFilterData | None = None
 
 
-@dataclass(slots=True)
-class FilterDataMapByTopic:
+class FilterDataMapByTopic(Struct):
     """A topic's filters by group."""
 
     topic: str
     group_filter_data: dict[str, ConsumerFilterData] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
 class ConsumerFilterWrapper(JsonBody):
     """`consumerFilter.json`."""
 

@@ -1,14 +1,12 @@
 """Headers of a broker's administration: topics, groups, statistics, settings."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.protocol.headers.command_header import I32, CommandHeader
 from headrace.protocol.request_code import RequestCode
 
 
-@dataclass(slots=True, frozen=True)
-class CreateTopicRequestHeader(CommandHeader):
+class CreateTopicRequestHeader(CommandHeader, frozen=True):
     """UPDATE_AND_CREATE_TOPIC (17). `topic_filter_type` is SINGLE_TAG or MULTI_TAG."""
 
     CODE: ClassVar[RequestCode] = RequestCode.UPDATE_AND_CREATE_TOPIC
@@ -23,8 +21,7 @@ class CreateTopicRequestHeader(CommandHeader):
     order: bool = False
 
 
-@dataclass(slots=True, frozen=True)
-class GetTopicConfigRequestHeader(CommandHeader):
+class GetTopicConfigRequestHeader(CommandHeader, frozen=True):
     """GET_TOPIC_CONFIG (351), of RocketMQ 5."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_TOPIC_CONFIG
@@ -32,8 +29,7 @@ class GetTopicConfigRequestHeader(CommandHeader):
     topic: str
 
 
-@dataclass(slots=True, frozen=True)
-class DeleteTopicRequestHeader(CommandHeader):
+class DeleteTopicRequestHeader(CommandHeader, frozen=True):
     """DELETE_TOPIC_IN_BROKER (215)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.DELETE_TOPIC_IN_BROKER
@@ -41,8 +37,7 @@ class DeleteTopicRequestHeader(CommandHeader):
     topic: str
 
 
-@dataclass(slots=True, frozen=True)
-class DeleteSubscriptionGroupRequestHeader(CommandHeader):
+class DeleteSubscriptionGroupRequestHeader(CommandHeader, frozen=True):
     """DELETE_SUBSCRIPTIONGROUP (207)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.DELETE_SUBSCRIPTIONGROUP
@@ -51,8 +46,7 @@ class DeleteSubscriptionGroupRequestHeader(CommandHeader):
     remove_offset: bool = False
 
 
-@dataclass(slots=True, frozen=True)
-class GetTopicStatsInfoRequestHeader(CommandHeader):
+class GetTopicStatsInfoRequestHeader(CommandHeader, frozen=True):
     """GET_TOPIC_STATS_INFO (202)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_TOPIC_STATS_INFO
@@ -60,8 +54,7 @@ class GetTopicStatsInfoRequestHeader(CommandHeader):
     topic: str
 
 
-@dataclass(slots=True, frozen=True)
-class GetConsumeStatsRequestHeader(CommandHeader):
+class GetConsumeStatsRequestHeader(CommandHeader, frozen=True):
     """GET_CONSUME_STATS (208). Without a topic: all topics that the group consumes."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_CONSUME_STATS
@@ -70,8 +63,7 @@ class GetConsumeStatsRequestHeader(CommandHeader):
     topic: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class GetBrokerConsumeStatsRequestHeader(CommandHeader):
+class GetBrokerConsumeStatsRequestHeader(CommandHeader, frozen=True):
     """GET_BROKER_CONSUME_STATS (317)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_BROKER_CONSUME_STATS
@@ -79,8 +71,7 @@ class GetBrokerConsumeStatsRequestHeader(CommandHeader):
     is_order: bool = False
 
 
-@dataclass(slots=True, frozen=True)
-class QueryTopicConsumeByWhoRequestHeader(CommandHeader):
+class QueryTopicConsumeByWhoRequestHeader(CommandHeader, frozen=True):
     """QUERY_TOPIC_CONSUME_BY_WHO (300)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
@@ -88,8 +79,7 @@ class QueryTopicConsumeByWhoRequestHeader(CommandHeader):
     topic: str
 
 
-@dataclass(slots=True, frozen=True)
-class QueryConsumeTimeSpanRequestHeader(CommandHeader):
+class QueryConsumeTimeSpanRequestHeader(CommandHeader, frozen=True):
     """QUERY_CONSUME_TIME_SPAN (303)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.QUERY_CONSUME_TIME_SPAN
@@ -98,8 +88,7 @@ class QueryConsumeTimeSpanRequestHeader(CommandHeader):
     group: str
 
 
-@dataclass(slots=True, frozen=True)
-class ViewBrokerStatsDataRequestHeader(CommandHeader):
+class ViewBrokerStatsDataRequestHeader(CommandHeader, frozen=True):
     """VIEW_BROKER_STATS_DATA (315)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.VIEW_BROKER_STATS_DATA
@@ -108,8 +97,7 @@ class ViewBrokerStatsDataRequestHeader(CommandHeader):
     stats_key: str
 
 
-@dataclass(slots=True, frozen=True)
-class GetBrokerConfigResponseHeader(CommandHeader):
+class GetBrokerConfigResponseHeader(CommandHeader, frozen=True):
     """The configuration's DataVersion, as JSON; the configuration is in the body."""
 
     version: str

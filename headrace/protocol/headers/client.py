@@ -1,15 +1,13 @@
 """Headers about clients: their connections, and requests of brokers to them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.protocol.headers.command_header import CommandHeader
 from headrace.protocol.request_code import RequestCode
 
 
-@dataclass(slots=True, frozen=True)
-class UnregisterClientRequestHeader(CommandHeader):
+class UnregisterClientRequestHeader(CommandHeader, frozen=True):
     """UNREGISTER_CLIENT (35)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.UNREGISTER_CLIENT
@@ -20,8 +18,7 @@ class UnregisterClientRequestHeader(CommandHeader):
     consumer_group: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class GetConsumerListByGroupRequestHeader(CommandHeader):
+class GetConsumerListByGroupRequestHeader(CommandHeader, frozen=True):
     """GET_CONSUMER_LIST_BY_GROUP (38)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_CONSUMER_LIST_BY_GROUP
@@ -29,8 +26,7 @@ class GetConsumerListByGroupRequestHeader(CommandHeader):
     consumer_group: str
 
 
-@dataclass(slots=True, frozen=True)
-class NotifyConsumerIdsChangedRequestHeader(CommandHeader):
+class NotifyConsumerIdsChangedRequestHeader(CommandHeader, frozen=True):
     """NOTIFY_CONSUMER_IDS_CHANGED (40), sent by brokers, without a response."""
 
     CODE: ClassVar[RequestCode] = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
@@ -38,8 +34,7 @@ class NotifyConsumerIdsChangedRequestHeader(CommandHeader):
     consumer_group: str
 
 
-@dataclass(slots=True, frozen=True)
-class GetConsumerConnectionListRequestHeader(CommandHeader):
+class GetConsumerConnectionListRequestHeader(CommandHeader, frozen=True):
     """GET_CONSUMER_CONNECTION_LIST (203)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_CONSUMER_CONNECTION_LIST
@@ -47,8 +42,7 @@ class GetConsumerConnectionListRequestHeader(CommandHeader):
     consumer_group: str
 
 
-@dataclass(slots=True, frozen=True)
-class GetProducerConnectionListRequestHeader(CommandHeader):
+class GetProducerConnectionListRequestHeader(CommandHeader, frozen=True):
     """GET_PRODUCER_CONNECTION_LIST (204)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_PRODUCER_CONNECTION_LIST
@@ -56,8 +50,7 @@ class GetProducerConnectionListRequestHeader(CommandHeader):
     producer_group: str
 
 
-@dataclass(slots=True, frozen=True)
-class GetConsumerRunningInfoRequestHeader(CommandHeader):
+class GetConsumerRunningInfoRequestHeader(CommandHeader, frozen=True):
     """GET_CONSUMER_RUNNING_INFO (307), to a broker and on to the client."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_CONSUMER_RUNNING_INFO
@@ -67,8 +60,7 @@ class GetConsumerRunningInfoRequestHeader(CommandHeader):
     jstack_enable: bool = False
 
 
-@dataclass(slots=True, frozen=True)
-class ConsumeMessageDirectlyRequestHeader(CommandHeader):
+class ConsumeMessageDirectlyRequestHeader(CommandHeader, frozen=True):
     """CONSUME_MESSAGE_DIRECTLY (309), to a broker (with an offset message id) and on to the client (with the message)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.CONSUME_MESSAGE_DIRECTLY

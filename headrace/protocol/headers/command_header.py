@@ -1,20 +1,21 @@
-"""CommandHeader: a dataclass whose fields are a command's ext fields.
+"""CommandHeader: a Struct whose fields are a command's ext fields.
 
 Every ext value is a string. A field's annotation determines how it is converted: `str`, `bool`, `float`, `I32` and `I64` (whole numbers of that many
 bits). Fields with `| None` or a default may be missing. The name on the wire is the field's in camelCase, unless the class has another one in
 NAMES.
 
-    @dataclass(slots=True, frozen=True)
-    class GetMaxOffsetRequestHeader(CommandHeader):
+    class GetMaxOffsetRequestHeader(CommandHeader, frozen=True):
         CODE: ClassVar = RequestCode.GET_MAX_OFFSET
         topic: str
         queue_id: I32
 """
 
-import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_args, get_type_hints
+
+import msgspec.structs
+from msgspec import Struct
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.camel_case import camel_case
@@ -33,10 +34,8 @@ class _Field(NamedTuple):
     is_mandatory: bool
 
 
-class CommandHeader:
+class CommandHeader(Struct, frozen=True):
     """The base class of all headers; see the module."""
-
-    __slots__ = ()
 
     CODE: ClassVar[RequestCode | None] = None
     """The code of the header's request; None for responses."""
@@ -116,12 +115,11 @@ def _fields_of(header: type[CommandHeader]) -> tuple[_Field, ...]:
 def _work_out(header: type[CommandHeader]) -> tuple[_Field, ...]:
     hints = get_type_hints(header, include_extras=True)
     fields = []
-    for field in dataclasses.fields(header):  # type: ignore[arg-type]  # every subclass is a dataclass
+    for field in msgspec.structs.fields(header):
         hint = hints[field.name]
         if hint not in _PARSERS:  # X | None
             hint = get_args(hint)[0]
-        is_mandatory = field.default is dataclasses.MISSING
         fields.append(
-            _Field(field.name, header.NAMES.get(field.name, camel_case(field.name)), _PARSERS[hint], is_mandatory)
+            _Field(field.name, header.NAMES.get(field.name, camel_case(field.name)), _PARSERS[hint], field.required)
         )
     return tuple(fields)

@@ -1,14 +1,12 @@
 """Headers of requests to a name server."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.protocol.headers.command_header import I32, I64, CommandHeader
 from headrace.protocol.request_code import RequestCode
 
 
-@dataclass(slots=True, frozen=True)
-class RegisterBrokerRequestHeader(CommandHeader):
+class RegisterBrokerRequestHeader(CommandHeader, frozen=True):
     """REGISTER_BROKER (103). With `body_crc32` 0 the body is not checked."""
 
     CODE: ClassVar[RequestCode] = RequestCode.REGISTER_BROKER
@@ -22,16 +20,14 @@ class RegisterBrokerRequestHeader(CommandHeader):
     body_crc32: I32 = 0
 
 
-@dataclass(slots=True, frozen=True)
-class RegisterBrokerResponseHeader(CommandHeader):
+class RegisterBrokerResponseHeader(CommandHeader, frozen=True):
     """Response to a slave: its master's address."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class UnregisterBrokerRequestHeader(CommandHeader):
+class UnregisterBrokerRequestHeader(CommandHeader, frozen=True):
     """UNREGISTER_BROKER (104)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.UNREGISTER_BROKER
@@ -42,8 +38,7 @@ class UnregisterBrokerRequestHeader(CommandHeader):
     broker_id: I64
 
 
-@dataclass(slots=True, frozen=True)
-class QueryDataVersionRequestHeader(CommandHeader):
+class QueryDataVersionRequestHeader(CommandHeader, frozen=True):
     """QUERY_DATA_VERSION (322)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.QUERY_DATA_VERSION
@@ -54,15 +49,13 @@ class QueryDataVersionRequestHeader(CommandHeader):
     broker_id: I64
 
 
-@dataclass(slots=True, frozen=True)
-class QueryDataVersionResponseHeader(CommandHeader):
+class QueryDataVersionResponseHeader(CommandHeader, frozen=True):
     """Response: whether the name server has a different version."""
 
     changed: bool
 
 
-@dataclass(slots=True, frozen=True)
-class GetRouteInfoRequestHeader(CommandHeader):
+class GetRouteInfoRequestHeader(CommandHeader, frozen=True):
     """GET_ROUTEINFO_BY_TOPIC (105)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_ROUTEINFO_BY_TOPIC
@@ -71,8 +64,7 @@ class GetRouteInfoRequestHeader(CommandHeader):
     accept_standard_json_only: bool | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class GetTopicsByClusterRequestHeader(CommandHeader):
+class GetTopicsByClusterRequestHeader(CommandHeader, frozen=True):
     """GET_TOPICS_BY_CLUSTER (224)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_TOPICS_BY_CLUSTER
@@ -80,8 +72,7 @@ class GetTopicsByClusterRequestHeader(CommandHeader):
     cluster: str
 
 
-@dataclass(slots=True, frozen=True)
-class PutKvConfigRequestHeader(CommandHeader):
+class PutKvConfigRequestHeader(CommandHeader, frozen=True):
     """PUT_KV_CONFIG (100). A missing value is stored as null."""
 
     CODE: ClassVar[RequestCode] = RequestCode.PUT_KV_CONFIG
@@ -91,8 +82,7 @@ class PutKvConfigRequestHeader(CommandHeader):
     value: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class GetKvConfigRequestHeader(CommandHeader):
+class GetKvConfigRequestHeader(CommandHeader, frozen=True):
     """GET_KV_CONFIG (101)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_KV_CONFIG
@@ -101,15 +91,13 @@ class GetKvConfigRequestHeader(CommandHeader):
     key: str
 
 
-@dataclass(slots=True, frozen=True)
-class GetKvConfigResponseHeader(CommandHeader):
+class GetKvConfigResponseHeader(CommandHeader, frozen=True):
     """The value."""
 
     value: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class DeleteKvConfigRequestHeader(CommandHeader):
+class DeleteKvConfigRequestHeader(CommandHeader, frozen=True):
     """DELETE_KV_CONFIG (102)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.DELETE_KV_CONFIG
@@ -118,8 +106,7 @@ class DeleteKvConfigRequestHeader(CommandHeader):
     key: str
 
 
-@dataclass(slots=True, frozen=True)
-class GetKvListByNamespaceRequestHeader(CommandHeader):
+class GetKvListByNamespaceRequestHeader(CommandHeader, frozen=True):
     """GET_KVLIST_BY_NAMESPACE (219)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_KVLIST_BY_NAMESPACE
@@ -127,8 +114,7 @@ class GetKvListByNamespaceRequestHeader(CommandHeader):
     namespace: str
 
 
-@dataclass(slots=True, frozen=True)
-class WipeWritePermOfBrokerRequestHeader(CommandHeader):
+class WipeWritePermOfBrokerRequestHeader(CommandHeader, frozen=True):
     """WIPE_WRITE_PERM_OF_BROKER (205)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.WIPE_WRITE_PERM_OF_BROKER
@@ -136,15 +122,13 @@ class WipeWritePermOfBrokerRequestHeader(CommandHeader):
     broker_name: str
 
 
-@dataclass(slots=True, frozen=True)
-class WipeWritePermOfBrokerResponseHeader(CommandHeader):
+class WipeWritePermOfBrokerResponseHeader(CommandHeader, frozen=True):
     """How many topics the broker has."""
 
     wipe_topic_count: I32
 
 
-@dataclass(slots=True, frozen=True)
-class AddWritePermOfBrokerRequestHeader(CommandHeader):
+class AddWritePermOfBrokerRequestHeader(CommandHeader, frozen=True):
     """ADD_WRITE_PERM_OF_BROKER (327)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.ADD_WRITE_PERM_OF_BROKER
@@ -152,15 +136,13 @@ class AddWritePermOfBrokerRequestHeader(CommandHeader):
     broker_name: str
 
 
-@dataclass(slots=True, frozen=True)
-class AddWritePermOfBrokerResponseHeader(CommandHeader):
+class AddWritePermOfBrokerResponseHeader(CommandHeader, frozen=True):
     """How many topics the broker has."""
 
     add_topic_count: I32
 
 
-@dataclass(slots=True, frozen=True)
-class DeleteTopicFromNameServerRequestHeader(CommandHeader):
+class DeleteTopicFromNameServerRequestHeader(CommandHeader, frozen=True):
     """DELETE_TOPIC_IN_NAMESRV (216). Without a cluster: everywhere."""
 
     CODE: ClassVar[RequestCode] = RequestCode.DELETE_TOPIC_IN_NAMESRV

@@ -1,14 +1,12 @@
 """Headers about offsets: those of groups, and the bounds of queues."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.protocol.headers.command_header import I32, I64, CommandHeader
 from headrace.protocol.request_code import RequestCode
 
 
-@dataclass(slots=True, frozen=True)
-class QueryConsumerOffsetRequestHeader(CommandHeader):
+class QueryConsumerOffsetRequestHeader(CommandHeader, frozen=True):
     """QUERY_CONSUMER_OFFSET (14)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.QUERY_CONSUMER_OFFSET
@@ -19,8 +17,7 @@ class QueryConsumerOffsetRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class UpdateConsumerOffsetRequestHeader(CommandHeader):
+class UpdateConsumerOffsetRequestHeader(CommandHeader, frozen=True):
     """UPDATE_CONSUMER_OFFSET (15)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.UPDATE_CONSUMER_OFFSET
@@ -32,8 +29,7 @@ class UpdateConsumerOffsetRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class SearchOffsetRequestHeader(CommandHeader):
+class SearchOffsetRequestHeader(CommandHeader, frozen=True):
     """SEARCH_OFFSET_BY_TIMESTAMP (29)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
@@ -44,8 +40,7 @@ class SearchOffsetRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class GetMaxOffsetRequestHeader(CommandHeader):
+class GetMaxOffsetRequestHeader(CommandHeader, frozen=True):
     """GET_MAX_OFFSET (30)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_MAX_OFFSET
@@ -55,8 +50,7 @@ class GetMaxOffsetRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class GetMinOffsetRequestHeader(CommandHeader):
+class GetMinOffsetRequestHeader(CommandHeader, frozen=True):
     """GET_MIN_OFFSET (31)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_MIN_OFFSET
@@ -66,8 +60,7 @@ class GetMinOffsetRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class GetEarliestMsgStoretimeRequestHeader(CommandHeader):
+class GetEarliestMsgStoretimeRequestHeader(CommandHeader, frozen=True):
     """GET_EARLIEST_MSG_STORETIME (32)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.GET_EARLIEST_MSG_STORETIME
@@ -77,22 +70,19 @@ class GetEarliestMsgStoretimeRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class OffsetResponseHeader(CommandHeader):
+class OffsetResponseHeader(CommandHeader, frozen=True):
     """The requested offset: responses to 14, 29, 30 and 31."""
 
     offset: I64
 
 
-@dataclass(slots=True, frozen=True)
-class GetEarliestMsgStoretimeResponseHeader(CommandHeader):
+class GetEarliestMsgStoretimeResponseHeader(CommandHeader, frozen=True):
     """Store time of a queue's first message, ms; -1 if there is none."""
 
     timestamp: I64
 
 
-@dataclass(slots=True, frozen=True)
-class QueryCorrectionOffsetRequestHeader(CommandHeader):
+class QueryCorrectionOffsetRequestHeader(CommandHeader, frozen=True):
     """QUERY_CORRECTION_OFFSET (308). `filter_groups` is a list separated by commas."""
 
     CODE: ClassVar[RequestCode] = RequestCode.QUERY_CORRECTION_OFFSET
@@ -102,8 +92,7 @@ class QueryCorrectionOffsetRequestHeader(CommandHeader):
     filter_groups: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class CloneGroupOffsetRequestHeader(CommandHeader):
+class CloneGroupOffsetRequestHeader(CommandHeader, frozen=True):
     """CLONE_GROUP_OFFSET (314). Without a topic: all topics that the group consumes."""
 
     CODE: ClassVar[RequestCode] = RequestCode.CLONE_GROUP_OFFSET
@@ -114,8 +103,7 @@ class CloneGroupOffsetRequestHeader(CommandHeader):
     offline: bool = False
 
 
-@dataclass(slots=True, frozen=True)
-class ResetOffsetRequestHeader(CommandHeader):
+class ResetOffsetRequestHeader(CommandHeader, frozen=True):
     """INVOKE_BROKER_TO_RESET_OFFSET (222) and RESET_CONSUMER_CLIENT_OFFSET (220). Timestamp -1 means the end."""
 
     CODE: ClassVar[RequestCode] = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
@@ -126,8 +114,7 @@ class ResetOffsetRequestHeader(CommandHeader):
     is_force: bool
 
 
-@dataclass(slots=True, frozen=True)
-class GetConsumerStatusRequestHeader(CommandHeader):
+class GetConsumerStatusRequestHeader(CommandHeader, frozen=True):
     """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223) and GET_CONSUMER_STATUS_FROM_CLIENT (221). `client_addr` is a client id."""
 
     CODE: ClassVar[RequestCode] = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS

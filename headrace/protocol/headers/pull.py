@@ -1,14 +1,12 @@
 """Headers of pulls."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.protocol.headers.command_header import I32, I64, CommandHeader
 from headrace.protocol.request_code import RequestCode
 
 
-@dataclass(slots=True, frozen=True)
-class PullMessageRequestHeader(CommandHeader):
+class PullMessageRequestHeader(CommandHeader, frozen=True):
     """PULL_MESSAGE (11), and LITE_PULL_MESSAGE (361) of RocketMQ 5. `sys_flag` has the bits of `pull_sys_flag`."""
 
     CODE: ClassVar[RequestCode] = RequestCode.PULL_MESSAGE
@@ -27,8 +25,7 @@ class PullMessageRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class PullMessageResponseHeader(CommandHeader):
+class PullMessageResponseHeader(CommandHeader, frozen=True):
     """The next offset, the suggested broker, and the bounds of the queue: present whenever the queue was read."""
 
     suggest_which_broker_id: I64

@@ -1,15 +1,13 @@
 """Headers of queries for messages."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.protocol.headers.command_header import I32, I64, CommandHeader
 from headrace.protocol.request_code import RequestCode
 
 
-@dataclass(slots=True, frozen=True)
-class QueryMessageRequestHeader(CommandHeader):
+class QueryMessageRequestHeader(CommandHeader, frozen=True):
     """QUERY_MESSAGE (12): messages with a key, stored between two times (ms). `unique_key_query`: whether the key is a unique id."""
 
     CODE: ClassVar[RequestCode] = RequestCode.QUERY_MESSAGE
@@ -23,8 +21,7 @@ class QueryMessageRequestHeader(CommandHeader):
     unique_key_query: bool = False
 
 
-@dataclass(slots=True, frozen=True)
-class QueryMessageResponseHeader(CommandHeader):
+class QueryMessageResponseHeader(CommandHeader, frozen=True):
     """The progress of the index."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"index_last_update_phyoffset": "indexLastUpdatePhyoffset"}
@@ -33,8 +30,7 @@ class QueryMessageResponseHeader(CommandHeader):
     index_last_update_phyoffset: I64
 
 
-@dataclass(slots=True, frozen=True)
-class ViewMessageRequestHeader(CommandHeader):
+class ViewMessageRequestHeader(CommandHeader, frozen=True):
     """VIEW_MESSAGE_BY_ID (33): the message at a physical offset."""
 
     CODE: ClassVar[RequestCode] = RequestCode.VIEW_MESSAGE_BY_ID
@@ -42,8 +38,7 @@ class ViewMessageRequestHeader(CommandHeader):
     offset: I64
 
 
-@dataclass(slots=True, frozen=True)
-class QueryConsumeQueueRequestHeader(CommandHeader):
+class QueryConsumeQueueRequestHeader(CommandHeader, frozen=True):
     """QUERY_CONSUME_QUEUE (321): entries of a queue from `index` on."""
 
     CODE: ClassVar[RequestCode] = RequestCode.QUERY_CONSUME_QUEUE

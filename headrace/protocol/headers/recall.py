@@ -1,14 +1,12 @@
 """Headers of RECALL_MESSAGE, a request of RocketMQ 5: a producer cancels a timer message."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.protocol.headers.command_header import CommandHeader
 from headrace.protocol.request_code import RequestCode
 
 
-@dataclass(slots=True, frozen=True)
-class RecallMessageRequestHeader(CommandHeader):
+class RecallMessageRequestHeader(CommandHeader, frozen=True):
     """RECALL_MESSAGE (370). `recall_handle` is from the response to the send."""
 
     CODE: ClassVar[RequestCode] = RequestCode.RECALL_MESSAGE
@@ -19,8 +17,7 @@ class RecallMessageRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class RecallMessageResponseHeader(CommandHeader):
+class RecallMessageResponseHeader(CommandHeader, frozen=True):
     """The response: the id, UNIQ_KEY, of the cancelled message."""
 
     msg_id: str

@@ -5,15 +5,13 @@ tells whether a request contains a batch.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.protocol.headers.command_header import I32, I64, CommandHeader
 from headrace.protocol.request_code import RequestCode
 
 
-@dataclass(slots=True, frozen=True)
-class SendMessageRequestHeader(CommandHeader):
+class SendMessageRequestHeader(CommandHeader, frozen=True):
     """SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324). `default_topic` is the template of a new topic; with queue id -1 the broker chooses the queue."""
 
     CODE: ClassVar[RequestCode] = RequestCode.SEND_MESSAGE
@@ -34,8 +32,7 @@ class SendMessageRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class SendMessageRequestHeaderV2(SendMessageRequestHeader):
+class SendMessageRequestHeaderV2(SendMessageRequestHeader, frozen=True):
     """The same with names of one letter: SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320) and SEND_REPLY_MESSAGE_V2 (325)."""
 
     CODE: ClassVar[RequestCode] = RequestCode.SEND_MESSAGE_V2
@@ -66,8 +63,7 @@ def parse_send_header(code: int, ext: Mapping[str, str] | None) -> SendMessageRe
     return header.from_ext(ext)
 
 
-@dataclass(slots=True, frozen=True)
-class SendMessageResponseHeader(CommandHeader):
+class SendMessageResponseHeader(CommandHeader, frozen=True):
     """Where the message was stored. Clients need the first three fields if it was stored."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"msg_region": "MSG_REGION", "trace_on": "TRACE_ON"}
@@ -81,8 +77,7 @@ class SendMessageResponseHeader(CommandHeader):
     trace_on: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class ConsumerSendMsgBackRequestHeader(CommandHeader):
+class ConsumerSendMsgBackRequestHeader(CommandHeader, frozen=True):
     """CONSUMER_SEND_MSG_BACK (36). `offset` is physical; delay level -1 means dead letters, with 0 the broker chooses."""
 
     CODE: ClassVar[RequestCode] = RequestCode.CONSUMER_SEND_MSG_BACK
@@ -97,8 +92,7 @@ class ConsumerSendMsgBackRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class ReplyMessageRequestHeader(CommandHeader):
+class ReplyMessageRequestHeader(CommandHeader, frozen=True):
     """PUSH_REPLY_MESSAGE_TO_CLIENT (326): a reply, passed to the client that sent the request. Hosts are `address:port`."""
 
     CODE: ClassVar[RequestCode] = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT

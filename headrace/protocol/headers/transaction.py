@@ -1,14 +1,12 @@
 """Headers of transactions."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.protocol.headers.command_header import I32, I64, CommandHeader
 from headrace.protocol.request_code import RequestCode
 
 
-@dataclass(slots=True, frozen=True)
-class EndTransactionRequestHeader(CommandHeader):
+class EndTransactionRequestHeader(CommandHeader, frozen=True):
     """END_TRANSACTION (37). `commit_or_rollback` is one of the TRANSACTION_… values of sysFlag; 0 means unknown."""
 
     CODE: ClassVar[RequestCode] = RequestCode.END_TRANSACTION
@@ -23,8 +21,7 @@ class EndTransactionRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class CheckTransactionStateRequestHeader(CommandHeader):
+class CheckTransactionStateRequestHeader(CommandHeader, frozen=True):
     """CHECK_TRANSACTION_STATE (39): a broker asks the producer for the outcome of a half message, which is the body."""
 
     CODE: ClassVar[RequestCode] = RequestCode.CHECK_TRANSACTION_STATE
@@ -37,8 +34,7 @@ class CheckTransactionStateRequestHeader(CommandHeader):
     bname: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class ResumeCheckHalfMessageRequestHeader(CommandHeader):
+class ResumeCheckHalfMessageRequestHeader(CommandHeader, frozen=True):
     """RESUME_CHECK_HALF_MESSAGE (323). `msg_id` is an offset message id."""
 
     CODE: ClassVar[RequestCode] = RequestCode.RESUME_CHECK_HALF_MESSAGE

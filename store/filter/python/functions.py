@@ -7,9 +7,10 @@ reader finds one version or the other. A name comes from clients and becomes a f
 import json
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 FOLDER: Final = "filters"
 """The folder's name under `config/`."""
@@ -23,8 +24,7 @@ _SUFFIX: Final = ".py"
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class FilterFunction:
+class FilterFunction(Struct, frozen=True):
     """A function as its file has it. `version` differs for each file that was ever put under the name, the same text included."""
 
     name: str

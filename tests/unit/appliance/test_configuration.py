@@ -1,8 +1,8 @@
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from appliance.configuration_reader import Sources, check_file, read_changes, read_configuration
 from appliance.errors import ConfigurationError

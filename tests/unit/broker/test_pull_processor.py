@@ -1,10 +1,10 @@
 """Pulls: checks, what is read, offsets committed, and waiting for messages (remoting spec 4.10, store spec 3.5, 13.5)."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.model.permission import WRITE
 from headrace.model.subscription import SubscriptionData

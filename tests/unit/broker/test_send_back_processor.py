@@ -1,10 +1,10 @@
 """Messages that consumers send back: where they go, what they carry, and who may not (store spec 12.1)."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.model import permission
 from headrace.model.subscription_group import SubscriptionGroupConfig

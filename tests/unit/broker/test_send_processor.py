@@ -190,7 +190,7 @@ def test_send_to_a_read_only_queue_is_accepted(broker: SmallBroker, client: Peer
     broker.topic(queues=2)
     found = broker.topics.find("T")
     assert found is not None
-    from dataclasses import replace  # noqa: PLC0415
+    from msgspec.structs import replace  # noqa: PLC0415
 
     broker.topics.put(replace(found, read_queue_count=4))
     assert client.send(queue_id=3).code == ResponseCode.SUCCESS

@@ -1,10 +1,10 @@
 """Pages of access control over an Admin that answers from tables: brokers that agree, differ, refuse and have no ACL."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headrace import BrokerError
 from headrace.client.settings import ClientConfig

@@ -8,10 +8,10 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from support.servers import wait_until
 from web.history.history_file import HistoryFile, open_history

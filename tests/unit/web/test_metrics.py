@@ -1,10 +1,10 @@
 """The text for Prometheus: names, labels, limits and escapes."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec.structs import replace
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 

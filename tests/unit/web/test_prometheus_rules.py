@@ -4,12 +4,12 @@ import fcntl
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from support.promtool import ROOT, UNPACKED, promtool
 from web.metrics.broker_metrics import BrokerMetrics

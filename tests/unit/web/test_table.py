@@ -1,11 +1,11 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from web.errors import Invalid
 from web.tables.export import to_csv, to_json_lines

@@ -1,11 +1,11 @@
 """The page of a topic over an Admin that answers from tables."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from headrace import BrokerError, RequestTimeout, RouteNotFound, TopicConfig
 from headrace.client.settings import ClientConfig

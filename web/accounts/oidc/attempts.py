@@ -10,8 +10,9 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from web.errors import Refused
 
@@ -24,8 +25,7 @@ _MOST_USED: Final = (
 _AGAIN: Final = "Log in again, in one window, and within 10 minutes."
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One attempt."""
 
     cookie: str

@@ -1,14 +1,14 @@
 """Identity: a user of an OpenID provider, and the role that its claims give."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from web.routes import Access
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """A user of a provider. Issuer and subject identify it; the names are for people, and the user may be able to change them."""
 
     issuer: str
@@ -19,8 +19,7 @@ class Identity:
     """ANYONE: none of the configured values is in the claim."""
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(Struct, frozen=True):
     """Which values of which claim give which role."""
 
     claim: str

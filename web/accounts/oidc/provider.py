@@ -7,12 +7,12 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from joserfc.jwk import KeySet
+from msgspec import Struct
 
 from headrace.model.address_list import parse_address
 from web.accounts.oidc.attempts import Attempt
@@ -44,8 +44,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(Struct, frozen=True):
     """What the console uses of a discovery document."""
 
     authorization_endpoint: str

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from headrace import Admin
 from headrace.errors import HeadraceError
@@ -13,8 +14,7 @@ from web.cluster.cluster import Cluster
 from web.errors import Invalid
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerAcl:
+class BrokerAcl(Struct, frozen=True):
     """What one master reports about its access control."""
 
     broker: str

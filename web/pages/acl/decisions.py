@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from broker.access.access_rules import AccessRules
 from broker.access.acl_file import rules_of
@@ -21,8 +22,7 @@ _SIGNED: Final = "-" * 12
 """Stands for every secret key: decisions do not depend on it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Whether it is allowed, and the rule that decides, as it stands in the file."""
 
     is_allowed: bool

@@ -1,10 +1,10 @@
 """The brokers and name servers of the cluster."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from web.cluster.runtime_figures import RuntimeFigures
 from web.pages.cluster.cluster_reads import STOPPED_IN_ROUTES, STOPPED_ON_BROKER, ClusterReads, permission_of, writes_of

@@ -1,7 +1,8 @@
 """ClusterReads: what the pages of the cluster read, of registered servers only."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from headrace.model import names
 from headrace.model.permission import WRITE
@@ -15,8 +16,7 @@ STOPPED_IN_ROUTES: Final = "stopped in the routes"
 """Words for a broker whose writes an operator stopped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(Struct, frozen=True):
     """A registered broker."""
 
     name: str

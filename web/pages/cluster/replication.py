@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from headrace import Admin
 from headrace.errors import HeadraceError
@@ -95,8 +96,7 @@ _SLAVE_COLUMNS: Final[tuple[Column[SlaveRow], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogFigures:
+class LogFigures(Struct, frozen=True):
     """What a broker answered about its CommitLog."""
 
     end: int | None = None

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from headrace.errors import HeadraceError
 from headrace.model import properties as property_names

@@ -9,9 +9,10 @@ import os
 import stat
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn, Self
+
+from msgspec import Struct
 
 from web.errors import Invalid
 
@@ -25,8 +26,7 @@ _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEX
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(Struct, frozen=True):
     name: str
     """Below the target."""
     size: int
@@ -37,8 +37,7 @@ class _File:
         return bytes(-self.size % _BLOCK_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetArchive:
+class TargetArchive(Struct, frozen=True):
     """An archive of the files that were there when they were listed. Reading blocks, so call it in a thread."""
 
     target: Path

@@ -8,11 +8,11 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """What the appliance accepts as the name of a target."""
@@ -109,8 +109,7 @@ class Target(msgspec.Struct, frozen=True):
     """Why it cannot be read."""
 
 
-@dataclass(slots=True)
-class _Sums:
+class _Sums(Struct):
     """What the manifests up to a number add up to."""
 
     identity: tuple[int, int]
@@ -121,8 +120,7 @@ class _Sums:
     commit: _Commit | None = None
 
 
-@dataclass(slots=True)
-class TargetFiles:
+class TargetFiles(Struct):
     """Reads targets; blocks, so call it in a thread. Not for two threads at once."""
 
     _sums: dict[Path, _Sums] = field(default_factory=dict)

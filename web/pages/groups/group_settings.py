@@ -1,10 +1,10 @@
 """Settings of groups: created, changed, deleted; and consumption paused and resumed."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from headrace import SubscriptionGroupConfig
 from web.cluster.protection import check_group

@@ -3,8 +3,9 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from headrace import Admin, BrokerError, MessageExt, MessageQueue, RouteNotFound
 from headrace.model.host import format_host
@@ -30,8 +31,7 @@ _SCAN_S: Final = 3.0  # limit: how long it scans; the page's deadline is longer
 _FOREVER: Final = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class FilteredPage:
+class FilteredPage(Struct, frozen=True):
     """The matching messages of a scan, and the offset of each queue at which it continues; None: it has reached the end."""
 
     rows: Sequence[MessageRow]
@@ -42,8 +42,7 @@ class FilteredPage:
     """When the last one of them was stored, ms; 0: there was none."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundAnywhere:
+class FoundAnywhere(Struct, frozen=True):
     """What was found in many topics."""
 
     rows: Sequence[MessageRow]

@@ -5,8 +5,9 @@ if many were stored in the same millisecond.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from web.pages.messages.message_row import MessageRow
 
@@ -17,8 +18,7 @@ _MOST_PULLS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pulled:
+class Pulled(Struct, frozen=True):
     """What one pull returned, without bodies: a page may look at many large messages."""
 
     rows: Sequence[MessageRow]
@@ -26,8 +26,7 @@ class Pulled:
     max_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRange:
+class QueueRange(Struct, frozen=True):
     """What was read of a queue."""
 
     begin: int
@@ -36,8 +35,7 @@ class QueueRange:
     """Whether the queue has no more messages of the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedPage:
+class ScannedPage(Struct, frozen=True):
     """A page, and the offset of each queue at which the next one starts; None: it is the last one."""
 
     rows: Sequence[MessageRow]

@@ -1,10 +1,10 @@
 """DelayReads: what brokers report about delay levels and timers. Three requests for each master, and two for each level with waiting messages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from headrace import BrokerError, MessageQueue
 from headrace.model.delay_level import parse_delay_levels
@@ -48,8 +48,7 @@ class TimerRow(msgspec.Struct, frozen=True):
     """None: the broker does not support timers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delays:
+class Delays(Struct, frozen=True):
     """What waits at all masters, and what could not be read."""
 
     levels: Sequence[LevelRow]

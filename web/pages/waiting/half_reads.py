@@ -8,8 +8,9 @@ messages are read as op messages always are: by their physical offsets, which th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from headrace import BrokerError, MessageExt, MessageQueue
 from headrace.model import properties as property_names
@@ -34,8 +35,7 @@ _OFFSET_DIGITS: Final = 16
 _REMOVED: Final = "d"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRules:
+class CheckRules(Struct, frozen=True):
     """How a broker checks half messages, times in ms. RocketMQ's defaults in place of what it does not report."""
 
     first_after_ms: int = 6_000
@@ -43,8 +43,7 @@ class CheckRules:
     most_checks: int = 15
 
 
-@dataclass(frozen=True, slots=True)
-class Half:
+class Half(Struct, frozen=True):
     """One unresolved half message."""
 
     message: MessageRow
@@ -74,8 +73,7 @@ class Half:
         return self.message.born_at + first_after_ms + rules.most_checks * rules.interval_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Halves:
+class Halves(Struct, frozen=True):
     """What was found, and what could not be read."""
 
     halves: Sequence[Half]

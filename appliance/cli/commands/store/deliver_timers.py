@@ -9,10 +9,10 @@ import signal
 import socket
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from appliance import exit_code
 from appliance.cli.store_path import broker_of_path_option, store_root
