@@ -21,8 +21,10 @@ class OffsetWaiters:
         instance = context.instance
         waiting = (
             Waiting(instance.bells["broker"], self._is_anyone_else_waiting),
-            Waiting(instance.pull_bell(), self._is_pull_held),
+            Waiting(instance.pull_bell(), self._is_pull_held, self._end_nap),
         )
+        self._control = context.control
+        self._dispatch_bell = instance.bells["dispatch"]
         self.wakeups = Wakeups(waiting, context.control, self._look)
         self.ask = self.wakeups.ask
         self.held = HeldPulls(self.ask)
@@ -33,6 +35,11 @@ class OffsetWaiters:
 
     def _is_pull_held(self) -> bool:
         return bool(len(self.held))
+
+    def _end_nap(self) -> None:
+        """Dispatch naps while no pull is held: records that were appended meanwhile are dispatched now."""
+        if self._control.reput_offset < self._control.wrote_offset:
+            self._dispatch_bell.ring()
 
     def _is_anyone_else_waiting(self) -> bool:
         return any(is_waiting() for is_waiting, _ in self._others)

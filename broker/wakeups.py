@@ -14,11 +14,16 @@ from ipc.bells import Bell
 from ipc.control_block import ControlBlock
 
 
+def _nothing() -> None:
+    pass
+
+
 class Waiting(Struct):
-    """Those who wait for one bell. `is_anyone()` says whether rings are wanted."""
+    """Those who wait for one bell. `is_anyone()` says whether rings are wanted, `asked()` is called each time they have been asked for."""
 
     bell: Bell
     is_anyone: Callable[[], bool]
+    asked: Callable[[], object] = _nothing
     is_asking: bool = False
 
 
@@ -73,6 +78,7 @@ class Wakeups:
             if not one.is_asking and one.is_anyone():
                 one.is_asking = True
                 one.bell.prepare_sleep()
+                one.asked()
         # order: look again after asking, or what was published just before is slept through.
         while self._offsets() != self._seen:
             self._seen = self._offsets()

@@ -196,7 +196,7 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "asleep_dispatch",
         "dispatch",
         (LOG_WRITER, "housekeeper"),
-        "dispatch is about to wait and must be rung",
+        "1: dispatch is about to wait and must be rung; 2: only while pulls are held",
     ),
     (
         "asleep_flush",

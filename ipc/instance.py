@@ -86,7 +86,9 @@ class Instance:
                 segment.close()
             cls.remove_stale(store_path)
             raise
-        bells = {role: Bell(create_eventfd(), control.words, control_layout.ASLEEP[role]) for role in BELL_ROLES}
+        asleep = control_layout.ASLEEP
+        urgent = {"dispatch": asleep["pulls"]}
+        bells = {role: Bell(create_eventfd(), control.words, asleep[role], urgent.get(role)) for role in BELL_ROLES}
         return cls(store_path, segments, bells)
 
     @classmethod

@@ -140,6 +140,18 @@ class ApplianceRoleContext:
         self.beat()
         return self._poll_until(self._stop_poll, timeout_ms)
 
+    def nap_unless_urgent(self, has_work: Callable[[], bool], timeout_ms: int) -> None:
+        """Sleep for a fixed time, at most until somebody waits for the role's work and there is some."""
+        if self.bell is None:
+            raise ValueError(f"role {self.name} has no bell to wait for")
+        self.beat()
+        self.bell.prepare_nap()
+        try:
+            if not (self.bell.is_urgent and has_work()):  # order: after prepare_nap, see ipc.bells
+                self._poll_until(self._poll, timeout_ms)
+        finally:
+            self.bell.woke()
+
     # ---- within
 
     def _poll_until(self, poll: select.poll, timeout_ms: int) -> bool:

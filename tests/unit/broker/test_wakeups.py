@@ -1,14 +1,19 @@
 """The broker is rung only while somebody waits, and from the moment on that somebody does."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from broker.offset_waiters import OffsetWaiters
+from broker.pulling.held_pulls import HeldPull
 from broker.wakeups import Waiting, Wakeups
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from ipc.control_layout import ASLEEP
 from ipc.publish.flush import FlushPublisher
+from ipc.role_context import RoleContext
 from support.small_broker import SmallBroker, pull_fields, send_fields
 
 MakeBroker = Callable[..., SmallBroker]
@@ -65,6 +70,27 @@ def test_held_pull_is_answered_when_dispatch_rings(waiting: SmallBroker) -> None
     waiting.run(wakeups.look)
     assert [answer.code for answer in client.received()] == [ResponseCode.SUCCESS]
     assert not is_asking_dispatch(waiting)
+
+
+def test_nap_of_dispatch_is_ended_when_a_pull_begins_to_wait_for_its_records(
+    waiting: SmallBroker, tmp_path: Path
+) -> None:
+    stop_fd = os.open(tmp_path, os.O_RDONLY)
+    waiters = OffsetWaiters(
+        RoleContext("broker", waiting.instance, waiting.instance.bells["broker"], stop_fd),
+        waiting.instance.queue_table(),
+    )
+    bell = waiting.instance.bells["dispatch"]
+    waiters.wakeups.look()
+    bell.prepare_nap()
+    waiters.held.hold(HeldPull(("Topic", 0), 15.0, lambda _: False))
+    assert not bell.drain()  # all records are dispatched
+    waiters.held.drop(None)
+    waiters.wakeups.look()
+    waiting.connect(40001).send(i="WAIT\x01false")
+    waiters.held.hold(HeldPull(("Topic", 0), 15.0, lambda _: False))
+    assert bell.drain()
+    os.close(stop_fd)
 
 
 def test_waiting_acknowledgement_requests_a_bell(waiting: SmallBroker) -> None:

@@ -48,6 +48,21 @@ def test_awakened_role_is_not_rung_again(bell: Bell) -> None:
     assert not bell.ring()
 
 
+def test_napping_role_is_rung_while_somebody_waits_for_it(segment: Segment, bell: Bell) -> None:
+    urgent = Bell(bell.fd, segment.words, ASLEEP_WORD, urgent_word=ASLEEP["pulls"])
+    urgent.prepare_nap()
+    assert not urgent.ring()
+    store_cell(segment.words, ASLEEP["pulls"], 1)
+    assert urgent.ring()
+    assert is_rung(urgent)
+
+
+def test_sleeping_role_is_rung_even_if_nobody_waits_for_it(segment: Segment, bell: Bell) -> None:
+    urgent = Bell(bell.fd, segment.words, ASLEEP_WORD, urgent_word=ASLEEP["pulls"])
+    urgent.prepare_sleep()
+    assert urgent.ring()
+
+
 def test_drain_consumes_all_rings(bell: Bell) -> None:
     bell.prepare_sleep()
     bell.ring()

@@ -179,6 +179,18 @@ def test_role_without_a_bell_can_nap_but_not_wait(instance: Instance, pipe: Pipe
         context.wait(never, 1)
 
 
+def test_nap_does_not_begin_if_somebody_waits_and_there_is_work(instance: Instance, pipe: Pipe) -> None:
+    context = RoleContext("dispatch", instance, instance.bells["dispatch"], pipe.stop_fd)
+    instance.pull_bell().prepare_sleep()
+    context.nap_unless_urgent(lambda: True, 60_000)
+    assert instance.control.asleep_dispatch == 0
+    began = time.monotonic()
+    context.nap_unless_urgent(never, 30)
+    assert time.monotonic() >= began + 0.03
+    pipe.stop()
+    context.nap_unless_urgent(never, 60_000)
+
+
 def test_waiting_role_keeps_sending_heartbeats(
     context: RoleContext, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from store.dispatch.daemon import run
 from store.errors import CorruptRecord, WrongFileLength
 from store.paths import file_name
 from support.dispatched_store import DispatchedStore, HandWrittenLog, dispatched_store
+from support.servers import wait_until
 
 
 class Role:
@@ -174,8 +175,34 @@ def test_busy_dispatch_waits_by_the_clock_unless_a_pull_is_held(
 
         monkeypatch.setattr(RoleContext, name, call)
 
-    noting("nap")
+    noting("nap_unless_urgent")
     noting("wait")
     with Role(store):
         assert has_called.wait(20)
-    assert calls[0] == ("wait" if is_pull_held else "nap")
+    assert calls[0] == ("wait" if is_pull_held else "nap_unless_urgent")
+
+
+@pytest.mark.parametrize("is_held_before", [False, True])
+def test_nap_of_dispatch_ends_when_a_pull_is_held_and_there_are_records(
+    is_held_before: bool, store: DispatchedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "_BUSY_MS", 60_000)
+    monkeypatch.setattr(daemon, "_NAP_MS", 60_000)
+    log = HandWrittenLog(store.paths, store.config)
+    log.append()
+    store.recovered(0)
+    store.wrote(log.end)
+    bell, pulls = store.instance.bells["dispatch"], store.instance.pull_bell()
+    with Role(store):
+        wait_for_reput(store, log.end)
+        wait_until(lambda: store.control.asleep_dispatch == 2, 20, "dispatch naps")
+        assert not bell.ring()  # nobody waits
+        if is_held_before:
+            pulls.prepare_sleep()
+        log.append()
+        store.wrote(log.end)
+        if not is_held_before:
+            assert not bell.ring()
+            pulls.prepare_sleep()
+        assert bell.ring()
+        wait_for_reput(store, log.end)
