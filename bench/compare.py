@@ -31,6 +31,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -54,7 +55,6 @@ from loads import (  # type: ignore[import-not-found]  # bench/ is not a package
     Load,
     Setup,
 )
-from msgspec.structs import replace
 from report import HEADRACE, RESULTS, ROOT, TITLES, Figures, Report, Round  # type: ignore[import-not-found]
 from running import READS, anonymous_mib, run, with_generator  # type: ignore[import-not-found]
 from servers import FirstMessage, Servers  # type: ignore[import-not-found]

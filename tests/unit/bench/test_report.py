@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 BENCH = str(Path(__file__).resolve().parents[3] / "bench")
-MODULES = ("loads", "report")
+MODULES = ("compare", "full_memory", "loads", "report", "running", "servers")
 
 
 @pytest.fixture
@@ -107,3 +107,14 @@ def test_every_row_compares_with_a_row_that_comes_before_it(bench: Any) -> None:
         assert not load.without or names.index(load.without) < names.index(name)
         assert set(load.goals) | set(load.own) | set(load.parts) <= set(load.figures)
         assert bool(load.parts) <= bool(load.without)
+
+
+def test_arguments_of_a_load_follow_from_what_was_measured(bench: Any) -> None:
+    import compare  # noqa: PLC0415
+    import loads  # noqa: PLC0415
+
+    measured = bench.Round(cells={"pipelined": bench.Figures(rate=1000)})
+    assert compare.offered(loads.LOADS["overload-150"], measured).arguments["rate"] == 1500
+    assert compare.offered(loads.LOADS["pipelined"], measured) is loads.LOADS["pipelined"]
+    assert compare.as_account_of(loads.LOADS["signed"], loads.FILLING).arguments["account"] == loads.ACCOUNT
+    assert compare.with_keys(loads.QUERY, 7).arguments["keys"] == 7
