@@ -362,10 +362,12 @@ _BROKER_ROLES: tuple[BrokerRole, ...] = (
 
 
 def _import_shared() -> None:
-    """What the broker, ha and the name server need: loaded once, and its memory is theirs in common."""
+    """What at least three roles need: loaded once, and its memory is theirs in common."""
     import uvloop  # noqa: F401
 
     import headrace.remoting.server  # noqa: F401
+    import store.commit_log.next_record
+    import store.mapped_file_queue  # noqa: F401
 
 
 ROLE_TABLES = RoleTables(appliance_roles, broker_roles, _import_shared)
