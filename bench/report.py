@@ -73,7 +73,7 @@ class Report:
         self.lines += ["", *(f"- {note}" for note in notes)]
         self.lines.append(
             "Medians of the rounds, and in brackets the least and the largest. Ratio: Headrace to Apache, round by round."
-            " A goal in times is that of the ratio, any other one that of Headrace's own figure; of two, one must be reached."
+            " A goal in times is that of the ratio, any other one that of Headrace's own figure."
         )
         self.lines += ["", *(f"- Goal missed: {one}" for one in self.missed or ["none"])]
 
@@ -103,22 +103,19 @@ class Report:
 
     def _add_row(self, title: str, full_title: str, values: Values, shape: str, goal: "Goal") -> None:
         cells = [spread(each, shape) for each in values.values()]
-        found: list[tuple[str, bool | None]] = []
         if self._is_comparison:
             ratios = [b / a if a and b else None for a, b in zip(values[REFERENCE], values[HEADRACE], strict=True)]
             cells.append(spread(ratios, ".2f"))
-            found.append((f"{cells[-1]} times", goal.reaches(ratios, goal.ratio)))
-        if HEADRACE in values:
-            found.append((spread(values[HEADRACE], shape), goal.reaches(values[HEADRACE], goal.own)))
-        judged = [(text, reached) for text, reached in found if reached is not None]
-        if judged and not any(reached for _, reached in judged):
-            self.missed.append(f"{full_title}: {', '.join(text for text, _ in judged)}, goal {goal.words}")
+            if goal.is_missed(ratios, goal.ratio):
+                self.missed.append(f"{full_title}: {cells[-1]} times, goal {goal.words}")
+        if HEADRACE in values and goal.is_missed(values[HEADRACE], goal.own):
+            self.missed.append(f"{full_title}: {spread(values[HEADRACE], shape)}, goal {goal.words}")
         self.lines.append(row(title, *cells, goal.words))
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a row should reach: one of both, if it has both. Figures differ by a factor of two between machines and hours, ratios by less."""
+    """What a row should reach."""
 
     is_more_better: bool
     ratio: float | None = None
@@ -131,16 +128,15 @@ class Goal:
         """How the table has it."""
         sign = ">=" if self.is_more_better else "<="
         ratio = [] if self.ratio is None else [f"{sign} {self.ratio:.2g} times"]
-        own = [] if self.own is None else [f"{sign} {self.own:,.0f}" if self.own >= 1000 else f"{sign} {self.own:g}"]
-        return " or ".join(ratio + own)
+        return ", ".join(ratio + ([] if self.own is None else [f"{sign} {self.own:g}"]))
 
-    def reaches(self, values: list[float | None], goal: float | None) -> bool | None:
-        """Whether there is a median and it reaches the goal; None without a goal."""
+    def is_missed(self, values: list[float | None], goal: float | None) -> bool:
+        """Whether the median does not reach the goal, or there is none."""
         if goal is None:
-            return None
+            return False
         found = [value for value in values if value]
         middle = statistics.median(found) if found else None
-        return middle is not None and (middle >= goal if self.is_more_better else middle <= goal)
+        return middle is None or (middle < goal if self.is_more_better else middle > goal)
 
 
 def spread(values: list[float | None], shape: str) -> str:

@@ -70,14 +70,6 @@ def test_bound_of_own_figure_does_not_need_apache(bench: Any) -> None:
     assert missed.missed == ["sends: CPU, us a message: 1.00, goal <= 0.9"]
 
 
-@pytest.mark.parametrize(
-    ("rate", "missed"), [(500, []), (450, []), (400, ["sends: messages/s: 4.00 times, 400, goal >= 5 times or >= 450"])]
-)
-def test_one_of_two_goals_is_enough(bench: Any, rate: int, missed: list[str]) -> None:
-    report = report_of(bench, {"reference": rates(100), "headrace": rates(rate)}, goals={"rate": 5}, own={"rate": 450})
-    assert report.missed == missed
-
-
 def test_part_of_another_row_is_compared_round_by_round(bench: Any) -> None:
     done = [{"one": {"rate": a}, "other": {"rate": b}} for a, b in ((50, 100), (180, 200))]
     report = report_of(bench, {"headrace": done}, without="other", parts={"rate": 0.8})
