@@ -118,10 +118,9 @@ class ApplianceRoleContext:
         belongs into `timeout_ms`. The stop order ends the wait; once
         `take_stop_order` has returned True, later waits of a role that finishes its work are as before.
         """
-        if self.bell is None:
-            raise ValueError(f"role {self.name} has no bell to wait for")
+        bell = self._own_bell()
         self.beat()
-        self.bell.prepare_sleep()
+        bell.prepare_sleep()
         try:
             if ready():  # order: after prepare_sleep, see ipc.bells
                 return True
@@ -133,7 +132,7 @@ class ApplianceRoleContext:
                 self.counters.add_at(self._missed_rings)
             return True
         finally:
-            self.bell.woke()
+            bell.woke()
 
     def nap(self, timeout_ms: int) -> bool:
         """Sleep for a fixed time without requesting to be rung. True: ended early by the stop order, the first time."""
@@ -142,17 +141,21 @@ class ApplianceRoleContext:
 
     def nap_unless_urgent(self, has_work: Callable[[], bool], timeout_ms: int) -> None:
         """Sleep for a fixed time, at most until somebody waits for the role's work and there is some."""
-        if self.bell is None:
-            raise ValueError(f"role {self.name} has no bell to wait for")
+        bell = self._own_bell()
         self.beat()
-        self.bell.prepare_nap()
+        bell.prepare_nap()
         try:
-            if not (self.bell.is_urgent and has_work()):  # order: after prepare_nap, see ipc.bells
+            if not (bell.is_urgent and has_work()):  # order: after prepare_nap, see ipc.bells
                 self._poll_until(self._poll, timeout_ms)
         finally:
-            self.bell.woke()
+            bell.woke()
 
     # ---- within
+
+    def _own_bell(self) -> Bell:
+        if self.bell is None:
+            raise ValueError(f"role {self.name} has no bell, so it cannot be woken")
+        return self.bell
 
     def _poll_until(self, poll: select.poll, timeout_ms: int) -> bool:
         """Poll in intervals, with heartbeats in between. True if something arrived."""

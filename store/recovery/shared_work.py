@@ -60,7 +60,7 @@ def _start(work: Callable[[Sequence[T]], list[Any]], items: Sequence[T], running
     try:
         return _Child(work, items, running)
     except OSError as error:
-        logger.info("process not started, this process does its part error=%r", str(error))
+        logger.info("helper process could not start error=%r action='do its part here'", str(error))
         return None
 
 
