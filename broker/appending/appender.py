@@ -91,7 +91,7 @@ class Appender:
         self._listeners[topic] = listener
 
     def publish(self) -> None:
-        """Publishes appended messages and wakes the roles that follow the log; once per batch."""
+        """Publishes appended messages and wakes the roles that follow the log; once per batch. Raises OSError if they cannot be written."""
         if self.log.publish():
             self._ring()
 
@@ -175,7 +175,10 @@ class Appender:
             store_timestamp=log.store_timestamp,
             message_ids=message_ids,
         )
-        self.publish()
+        try:
+            self.publish()
+        except OSError:  # the log writer has logged it
+            return PutResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
         self.stats.stored(count, size_bytes)
         listener = self._listeners.get(message.topic)
         if listener is not None:

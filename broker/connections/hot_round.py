@@ -67,8 +67,12 @@ class HotRound:
         if not batches:
             return
         appender = self._appender
-        # order: before anything is written, which must not happen if this fails.
-        appender.publish()
+        # order: before anything is answered.
+        try:
+            appender.publish()
+        except OSError:  # the log says why
+            self._refuse(batches)
+            return
         held = []
         for batch in batches:
             if batch.answers:
@@ -79,6 +83,12 @@ class HotRound:
                 self._puts.add(batch.began_ns, batch.puts)
         if held:
             appender.gate.wait(appender.log.wrote_offset, partial(self._answer_held, held))
+
+    def _refuse(self, batches: list[HotBatch]) -> None:
+        for batch in batches:
+            if batch.held:
+                batch.connection.count_requests(-batch.puts)
+            batch.channel.write(b"".join(_recoded(batch.answers + batch.held, PutMessageStatus.SERVICE_NOT_AVAILABLE)))
 
     def _answer_held(self, batches: list[HotBatch], status: PutMessageStatus) -> None:
         for batch in batches:

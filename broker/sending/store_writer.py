@@ -23,6 +23,7 @@ from ipc.queue_table import QueueTable
 from ipc.role_context import RoleContext
 from store.commit_log.append import CommitLogAppender
 from store.commit_log.appended_files import AppendedFiles
+from store.commit_log.staged_files import StagedFiles
 from store.commit_log.tail import wipe
 
 _REASONS: Final = {
@@ -52,7 +53,11 @@ class StoreWriter:
         self._control = context.control
         self._closed = "" if settings.may_append else "the broker is a slave"
         self.gate = AckGate(self._control, clock, store_config, on_wait=ask)
-        self._files = AppendedFiles(settings.paths, store_config)
+        self._files = (
+            StagedFiles(settings.paths, store_config, self._control.wrote_offset)
+            if store_config.is_sync_flush
+            else AppendedFiles(settings.paths, store_config)
+        )
         log = _log_end(context, settings, queue_table, self._files, deleted_below)
         self.appender = Appender(log, self.gate, store_config, self._why_closed, appended, ask, stats)
         self.path = SendPath(
@@ -71,7 +76,11 @@ class StoreWriter:
 
     def _why_closed(self) -> str:
         flags = self._control.running_flags()
-        return self._closed or next((reason for flag, reason in _REASONS.items() if flags & flag), "")
+        return (
+            self._closed
+            or self._files.failure
+            or next((reason for flag, reason in _REASONS.items() if flags & flag), "")
+        )
 
     def look(self) -> None:
         """Updates whether the hot path may write; releases deleted files of the log."""
@@ -108,6 +117,7 @@ def _log_end(
         append_limit,
         files.populate,
         control.wrote_timestamp,
+        files.write if isinstance(files, StagedFiles) else None,
     )
     for _, topic, queue_id, _, max_queue_offset, max_physical_offset in queue_table.rows():
         if max_physical_offset > deleted_below(topic):  # otherwise dispatch is about to remove the queue

@@ -28,6 +28,7 @@ cdef class CommitLogAppender:
     cdef object _publisher
     cdef object _open_file
     cdef object _populate
+    cdef object _write
     cdef long long[::1] _words
     cdef Py_ssize_t _allocated_word
     cdef long long _file_size

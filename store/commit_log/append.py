@@ -1,5 +1,5 @@
 # cython: wraparound=False, cdivision=True
-"""Appends records to the CommitLog: encodes them directly into the mapped file and publishes the end of the log.
+"""Appends records to the CommitLog: encodes them directly into the file's view and publishes the end of the log.
 
 Compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere; both write the same bytes. The layout of a record is drawn in headrace/protocol/record_layout.
 
@@ -87,6 +87,7 @@ class CommitLogAppender:
     `open_file(start_offset)` maps the reserved file that starts there and returns its writable view. `words` is the
     control block, `allocated_word` the index of `allocated_offset` in it. `populate(start, end)` prepares memory that will
     be written next; nothing has been written to it. `wrote_timestamp` is that of the last record before `wrote_offset`, 0 if there is none.
+    `write(end)` brings the records up to `end` into the files before they are published, for views that are not mappings of them; it raises OSError.
     """
 
     def __init__(
@@ -100,10 +101,12 @@ class CommitLogAppender:
         append_limit: int,
         populate: Callable[[int, int], None] | None = None,
         wrote_timestamp: int = 0,
+        write: Callable[[int], None] | None = None,
     ) -> None:
         self._publisher = _MortalPublisher(publisher) if ENVIRONMENT in os.environ else publisher
         self._open_file = open_file
         self._populate = populate
+        self._write = write
         self._words = words
         self._allocated_word = allocated_word
         self._file_size = file_size
@@ -287,9 +290,14 @@ class CommitLogAppender:
         )
 
     def publish(self) -> bool:
-        """Publishes the end of the log after a batch; True if it has moved, so that bells must be checked."""
+        """Publishes the end of the log after a batch; True if it has moved, so that bells must be checked.
+
+        Raises OSError, and publishes nothing, if the records cannot be written.
+        """
         if self.wrote_offset == self._published_offset:
             return False
+        if self._write is not None:
+            self._write(self.wrote_offset)
         self._published_offset = self.wrote_offset
         # Not `store_timestamp`: a read that brought no message may have begun since the last record.
         self._publisher.wrote(self.wrote_offset, self._wrote_timestamp)

@@ -1,4 +1,4 @@
-"""The CommitLog files that are being appended to, mapped for writing.
+"""The CommitLog files that are being appended to, mapped for writing. With SYNC_FLUSH: `staged_files`.
 
 Two measures make stores into a new mapping fast. The kernel is told that access is random: otherwise the first store into a page
 of a reserved file reads ahead and zeroes far more than is needed, 2 to 3 ms at a time. And the next range of pages is
@@ -12,6 +12,7 @@ import mmap
 import os
 
 from store.config import StoreConfig
+from store.mapped_file import MappedFile
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
 
@@ -33,14 +34,13 @@ class AppendedFiles:
             max_open=2,
             size_option="mappedFileSizeCommitLog",
         )
-        self._config = config
         self._can_populate = True
+        self.failure = ""
+        """Why records could not be written; as final as a failed sync."""
 
     def open(self, start: int) -> memoryview:
         """The writable bytes of the reserved file that begins at `start`. Raises FileNotFoundError, WrongFileLength."""
-        file = self._files.file_for(start)
-        if file is None:
-            raise FileNotFoundError(f"CommitLog file {start} is missing although it was reserved")
+        file = self._file_for(start)
         file.map.madvise(mmap.MADV_RANDOM)
         # A separate slice: the writer may still hold it when the file is released.
         return file.view[:]
@@ -52,21 +52,29 @@ class AppendedFiles:
     def populate(self, start: int, end: int) -> None:
         """Makes pages of zeros in memory from physical offset `start` to `end`, which hold nothing yet; both are in the file opened last.
 
-        Zeros are written first: that takes one call into the file system for many pages, and large ones, instead of one for each fault. But not with
-        SYNC_FLUSH: the file system marks all of a large page as changed by each store after a sync, so each sync would write 256 KiB.
+        Zeros are written first: that takes one call into the file system for many pages, and large ones, instead of one for each fault.
         """
-        file = self._files.file_for(start) if self._can_populate else None
-        if file is None:
+        if not self._can_populate:
             return
-        first, last = start - file.start_offset, min(end, file.end_offset) - file.start_offset
         try:
-            if not self._config.is_sync_flush:
-                for at in range(first, last, len(_ZEROS)):
-                    os.pwrite(file.fd, _ZEROS[: last - at], at)
-            page = first // _PAGE * _PAGE
-            file.map.madvise(_MADV_POPULATE_WRITE, page, last - page)
+            file = self._file_for(start)
+            first, last = start - file.start_offset, min(end, file.end_offset) - file.start_offset
+            for at in range(first, last, len(_ZEROS)):
+                os.pwrite(file.fd, _ZEROS[: last - at], at)
+            self._map_pages(file, first, last)
         except OSError as error:
             # An older kernel or a failing disk: the stores themselves will fault the pages in, or fail.
             if error.errno != errno.EINVAL:
                 logger.warning("pages not prefaulted start=%d error=%r", start, str(error))
             self._can_populate = False
+
+    def _map_pages(self, file: MappedFile, first: int, last: int) -> None:
+        page = first // _PAGE * _PAGE
+        file.map.madvise(_MADV_POPULATE_WRITE, page, last - page)
+
+    def _file_for(self, offset: int) -> MappedFile:
+        file = self._files.file_for(offset)
+        if file is None:
+            start = offset - offset % self._files.file_size
+            raise FileNotFoundError(f"CommitLog file {start} is missing although it was reserved")
+        return file

@@ -74,6 +74,7 @@ from ipc.publish.recover import RecoverPublisher
 from store.commit_log.append import CommitLogAppender
 from store.commit_log.appended_files import AppendedFiles
 from store.commit_log.reader import CommitLogReader
+from store.commit_log.staged_files import StagedFiles
 from store.config import SLAVE, StoreConfig
 from store.consume_queue.reader import ConsumeQueueReader
 from store.dispatch.dispatcher import COUNTERS, Dispatcher
@@ -275,9 +276,14 @@ class SmallBroker:
     # -- the store --------------------------------------------------------------------------------------------------------
 
     def _make_log(self) -> CommitLogAppender:
-        files = AppendedFiles(self.paths, self.store_config)
-        publisher, words = LogPublisher(self.control), self.control.words[:]
-        return CommitLogAppender(publisher, files.open, words, ALLOCATED_OFFSET, self.file_size, 0, 0, files.populate)
+        is_staged = self.store_config.is_sync_flush
+        files = (
+            StagedFiles(self.paths, self.store_config, 0) if is_staged else AppendedFiles(self.paths, self.store_config)
+        )
+        return CommitLogAppender(
+            LogPublisher(self.control), files.open, self.control.words[:], ALLOCATED_OFFSET, self.file_size, 0, 0, files.populate,
+            write=files.write if isinstance(files, StagedFiles) else None,
+        )  # fmt: skip
 
     def clock_ms(self) -> int:
         """The clock of timers: `ahead_ms` before the store's."""
