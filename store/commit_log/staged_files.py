@@ -41,9 +41,16 @@ class StagedFiles(AppendedFiles):
         """By the start of the file; more than one while a batch begins in one file and ends in the next."""
 
     def open(self, start: int) -> memoryview:
-        """The stage of the reserved file that begins at `start`. Raises FileNotFoundError, WrongFileLength."""
+        """The stage of the reserved file that begins at `start`. Raises FileNotFoundError, WrongFileLength.
+
+        Where the kernel refuses so much memory, although little of it is used at a time, it is the mapping: slower, and as safe.
+        """
         size = self._file_for(start).size_bytes
-        stage = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+        try:
+            stage = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+        except OSError as error:
+            logger.warning("CommitLog stored into a mapping start=%d error=%r", start, str(error))
+            return super().open(start)
         with contextlib.suppress(OSError):  # a kernel without large pages
             stage.madvise(mmap.MADV_NOHUGEPAGE)
         self._stages[start] = stage
@@ -54,25 +61,26 @@ class StagedFiles(AppendedFiles):
         while (begin := self._written_offset) < end:
             try:
                 file = self._file_for(begin)
-                stage = self._stages[file.start_offset]
+                stage = self._stages.get(file.start_offset)
                 first, last = begin - file.start_offset, min(end, file.end_offset) - file.start_offset
-                self._written_offset += os.pwrite(file.fd, memoryview(stage)[first:last], first)
+                written = last - first if stage is None else os.pwrite(file.fd, memoryview(stage)[first:last], first)
             except OSError as error:
                 if not self.failure:
                     self.failure = f"the CommitLog cannot be written: {error}"
                     logger.critical("%s offset=%d", self.failure, begin)
                 raise
+            self._written_offset += written
             if self._written_offset == file.end_offset:
                 # The appender may still have its view; the memory goes with the last of both.
-                del self._stages[file.start_offset]
-            elif self._written_offset - self._freed_offset >= _FREED_BYTES:
-                self._free(file.start_offset)
+                self._stages.pop(file.start_offset, None)
+            elif stage is not None and self._written_offset - self._freed_offset >= _FREED_BYTES:
+                self._free(stage, file.start_offset)
 
-    def _free(self, start: int) -> None:
+    def _free(self, stage: mmap.mmap, start: int) -> None:
         """Gives back the pages of a file's stage that have been written."""
         before = max(self._freed_offset - start, 0)
         written = (self._written_offset - start) // _PAGE * _PAGE
-        self._stages[start].madvise(mmap.MADV_DONTNEED, before, written - before)
+        stage.madvise(mmap.MADV_DONTNEED, before, written - before)
         self._freed_offset = start + written
 
     def _map_pages(self, file: MappedFile, first: int, last: int) -> None:

@@ -1,7 +1,10 @@
 """Records that are staged reach the files when they are written: whole, in order, also across files; memory is given back; a failure is final."""
 
+import ctypes
+import mmap
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,8 +37,6 @@ def on_disk(paths: StorePaths) -> bytes:
 
 def resident_kib(view: memoryview) -> int:
     """How much memory the mapping of a view takes."""
-    import ctypes  # noqa: PLC0415
-
     address = ctypes.addressof(ctypes.c_char.from_buffer(view))
     lines = iter(Path("/proc/self/smaps").read_text().splitlines())
     for line in lines:
@@ -90,6 +91,31 @@ def test_zeros_are_written_ahead_and_records_over_them(paths: StorePaths) -> Non
     files.write(3000)
     assert on_disk(paths) == data + bytes(4 * FILE_SIZE - 3000)
     assert (paths.commit_log / file_name(0)).stat().st_size == FILE_SIZE
+
+
+def test_without_memory_for_a_stage_records_are_stored_into_the_file(
+    paths: StorePaths, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Refusing(mmap.mmap):
+        def __new__(cls, fileno: int, *arguments: Any, **options: Any) -> "Refusing":
+            if fileno < 0:
+                raise OSError(12, "Cannot allocate memory")
+            return super().__new__(cls, fileno, *arguments, **options)
+
+    monkeypatch.setattr(mmap, "mmap", Refusing)
+    files = staged(paths)
+    first = files.open(0)
+    monkeypatch.undo()
+    data = os.urandom(2 * FILE_SIZE)
+    files.populate(0, 1 << 18)
+    first[:] = data[:FILE_SIZE]
+    files.write(5000)
+    second = files.open(FILE_SIZE)
+    second[:] = data[FILE_SIZE:]
+    files.write(FILE_SIZE + 5000)
+    assert on_disk(paths)[: FILE_SIZE + 5000] == data[: FILE_SIZE + 5000]
+    assert not any(on_disk(paths)[FILE_SIZE + 5000 :])
+    assert "CommitLog stored into a mapping start=0" in caplog.text
 
 
 def test_a_short_write_is_continued(paths: StorePaths, monkeypatch: pytest.MonkeyPatch) -> None:
