@@ -14,6 +14,7 @@ import pytest
 
 from headrace.protocol.headers.transaction import EndTransactionRequestHeader
 from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
 from support.appliance import Appliance
 from support.client import Client
 from support.java import Java
@@ -127,6 +128,9 @@ class Made:
         # time.
         with PlainClient(server.broker) as plain:
             wait_until(lambda: self._committed(plain) == [3, 3], 60, "the group has committed its offsets")
+            # Apache's broker answers with NoSuchElementException until it has counted for a second.
+            runtime = RequestCode.GET_BROKER_RUNTIME_INFO
+            wait_until(lambda: plain.ask(runtime).code == ResponseCode.SUCCESS, 60, "the broker knows its figures")
         self.client.await_route(f"%RETRY%{GROUP}")
         self.fields = {
             "topic": TOPIC, "group": "workers", "idle": IDLE_GROUP, "name": NAME, "broker": server.broker,
