@@ -37,7 +37,6 @@ from pathlib import Path
 from typing import Final
 
 import click
-import psutil
 from full_memory import FullMemory  # type: ignore[import-not-found]
 from loads import (  # type: ignore[import-not-found]  # bench/ is not a package
     CATCH_UP,
@@ -180,7 +179,6 @@ def measure(
     if fill:
         parts[RESTART] = partial(measure_restarts, name, fill, seconds, measured, done)
     for number, (part, run_part) in enumerate(parts.items()):
-        wait_for_idle_disk()
         memory.fill()
         folder = work / str(number)
         folder.mkdir()
@@ -206,21 +204,6 @@ def work_folder(name: str, folder: Path | None) -> Iterator[Path]:
         for part in work.iterdir():
             remove(part)
         work.rmdir()
-
-
-def wait_for_idle_disk() -> None:
-    """Waits, a minute at most, until the disk no longer works on the stores that were deleted before."""
-    deadline = time.monotonic() + 60
-    before = -50
-    while (after := disk_operations()) - before >= 50 and time.monotonic() < deadline:
-        before = after
-        time.sleep(0.5)
-
-
-def disk_operations() -> int:
-    """How many reads and writes all disks have done."""
-    counted = psutil.disk_io_counters()
-    return counted.read_count + counted.write_count if counted else 0
 
 
 def remove(folder: Path) -> None:

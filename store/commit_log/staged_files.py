@@ -4,12 +4,13 @@
 
 Stores into a mapping would make each sync slow. The kernel notices a change of a mapped page by a fault, so a sync first has to make all changed
 pages read-only again, and interrupts the processor of the log writer for each of them: 14 microseconds a page, while a write of the same bytes needs no fault and no
-interrupt. 64 synchronous producers got 1.3 to 1.6 times the rate (bench/RESULTS.md). Where nobody waits for syncs, they are few, and a mapping is faster.
+interrupt. 64 synchronous producers got 1.2 to 1.6 times the rate (bench/RESULTS.md). Where nobody waits for syncs, they are few, and a mapping is faster.
 
 Zeros are written ahead here too: they bring the file's blocks to the disk by one sync, instead of a change of the file's metadata in each.
 """
 
 import contextlib
+import errno
 import logging
 import mmap
 import os
@@ -49,7 +50,11 @@ class StagedFiles(AppendedFiles):
         try:
             stage = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
         except OSError as error:
-            logger.warning("CommitLog stored into a mapping start=%d error=%r", start, str(error))
+            logger.warning(
+                "no memory to collect records, they are stored into the mapped file start=%d error=%r",
+                start,
+                str(error),
+            )
             return super().open(start)
         with contextlib.suppress(OSError):  # a kernel without large pages
             stage.madvise(mmap.MADV_NOHUGEPAGE)
@@ -57,7 +62,9 @@ class StagedFiles(AppendedFiles):
         return memoryview(stage)
 
     def write(self, end: int) -> None:
-        """Writes the records up to physical offset `end`. Raises OSError; `failure` then says why."""
+        """Writes the records up to physical offset `end`. Raises OSError, from then on always; `failure` says why."""
+        if self.failure:
+            raise OSError(errno.EIO, self.failure)
         while (begin := self._written_offset) < end:
             try:
                 file = self._file_for(begin)
@@ -65,9 +72,10 @@ class StagedFiles(AppendedFiles):
                 first, last = begin - file.start_offset, min(end, file.end_offset) - file.start_offset
                 written = last - first if stage is None else os.pwrite(file.fd, memoryview(stage)[first:last], first)
             except OSError as error:
-                if not self.failure:
-                    self.failure = f"the CommitLog cannot be written: {error}"
-                    logger.critical("%s offset=%d", self.failure, begin)
+                self.failure = f"the CommitLog cannot be written: {error}"
+                logger.critical(
+                    "CommitLog cannot be written, the broker refuses writes error=%r offset=%d", str(error), begin
+                )
                 raise
             self._written_offset += written
             if self._written_offset == file.end_offset:

@@ -52,6 +52,7 @@ def test_messages_are_refused_and_none_is_lost(tmp_path: Path) -> None:
             with failing_writes(broker), PlainClient(appliance.broker) as sender:
                 assert sender.send("Kept", b"first").code == ResponseCode.SERVICE_NOT_AVAILABLE
                 wait_until(lambda: WHY in (sender.send("Kept", b"later").remark or ""), 30, "refused with the reason")
+            assert client.send("Kept", b"the disk works again").code == ResponseCode.SERVICE_NOT_AVAILABLE
         os.kill(broker, signal.SIGKILL)
         appliance.wait_restarted("broker", broker)
         with PlainClient(appliance.broker) as client:
