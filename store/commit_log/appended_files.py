@@ -1,9 +1,11 @@
 """The CommitLog files that are being appended to, mapped for writing. With SYNC_FLUSH: `staged_files`.
 
-Two measures make stores into a new mapping fast. The kernel is told that access is random: otherwise the first store into a page
+Three measures make stores into a new mapping fast. The kernel is told that access is random: otherwise the first store into a page
 of a reserved file reads ahead and zeroes far more than is needed, 2 to 3 ms at a time. And the next range of pages is
 populated at once, which is cheaper than a fault for each. Together they increased the broker's rate from 60,000 to 200,000 messages a
-second on ext4, and reduced the 99th percentile of its response times from 75 to 5 ms.
+second on ext4, and reduced the 99th percentile of its response times from 75 to 5 ms. And pages that have been filled are unmapped: the kernel, before
+it writes a page to the disk, makes every mapping of it read-only, and interrupts the processor of the process that has it mapped for writing.
+Flush spent three quarters of its time on these interrupts, 19,000 a second.
 """
 
 import errno
@@ -35,6 +37,8 @@ class AppendedFiles:
             size_option="mappedFileSizeCommitLog",
         )
         self._can_populate = True
+        self._mapped_offset = 0
+        """Before it, written pages have been unmapped."""
         self.failure = ""
         """Why records could not be written; as final as a failed sync."""
 
@@ -69,8 +73,13 @@ class AppendedFiles:
             self._can_populate = False
 
     def _map_pages(self, file: MappedFile, first: int, last: int) -> None:
+        """Maps the pages from `first` to `last`, and unmaps written ones: they stay in memory, and an access would map them again."""
         page = first // _PAGE * _PAGE
         file.map.madvise(_MADV_POPULATE_WRITE, page, last - page)
+        begin, end = max(self._mapped_offset - file.start_offset, 0), page - len(_ZEROS)
+        if begin < end:
+            file.map.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+            self._mapped_offset = file.start_offset + end
 
     def _file_for(self, offset: int) -> MappedFile:
         file = self._files.file_for(offset)

@@ -11,6 +11,8 @@ from store.mapped_file import reserve_file
 from store.paths import StorePaths, file_name
 
 FILE_SIZE = 1 << 20
+STEP = 1 << 18
+"""What the appender populates at once."""
 
 
 @pytest.fixture
@@ -41,6 +43,29 @@ def test_records_below_populated_memory_stay(start: int, end: int, files: Append
     files.populate(start, end)
     assert view[: len(records)] == records
     assert not any(view[len(records) :])
+
+
+def test_filled_pages_are_unmapped_and_stay_as_they_are(files: AppendedFiles) -> None:
+    """A sync interrupts the writer's processor for each changed page that it has mapped."""
+    ranges = range(0, FILE_SIZE, STEP)
+    records = os.urandom(FILE_SIZE)
+    view = files.open(0)
+    for start in ranges:
+        files.populate(start, start + STEP)
+        view[start : start + STEP] = records[start : start + STEP]
+        assert _mapped_bytes(files) <= 2 * STEP
+    assert view == records
+
+
+def _mapped_bytes(files: AppendedFiles) -> int:
+    """How much of the first file is mapped into this process."""
+    path = str(files._files.directory / file_name(0))
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    return sum(
+        1024 * int(next(line for line in lines if line.startswith("Rss:")).split()[1])
+        for line in lines
+        if line.endswith(path)
+    )
 
 
 def test_populating_never_goes_beyond_the_file(files: AppendedFiles) -> None:
