@@ -24,6 +24,7 @@ cdef class _Topic:
 
 cdef class LogWalk:
     cdef object _queue_writer
+    cdef list _changed
     cdef object _index_writer
     cdef object _put_unusual
     cdef bint _all_unusual

@@ -91,6 +91,7 @@ class LogWalk:
         `multi_dispatch`: also those of records with the property INNER_MULTI_DISPATCH.
         """
         self._queue_writer = queue_writer
+        self._changed = queue_writer.changed
         self._index_writer = index_writer
         self._put_unusual = put_unusual
         self._all_unusual = all_unusual
@@ -124,9 +125,13 @@ class LogWalk:
         self._log = address_of(view)
         self.position = position
         answer = _END
-        while answer == _END and self.position < stop and most > 0:
-            answer = self._dispatch(file_start, self.position, limit)
-            most -= 1
+        try:
+            while answer == _END and self.position < stop and most > 0:
+                answer = self._dispatch(file_start, self.position, limit)
+                most -= 1
+        finally:
+            if self._index is not None:
+                self._index.settle()
         return answer
 
     def _dispatch(self, file_start: int, at: int, limit: int) -> int:
@@ -161,7 +166,7 @@ class LogWalk:
             ):
                 if not was_changed:
                     cursor.is_changed = True
-                    self._queue_writer.changed.append(cursor)
+                    self._changed.append(cursor)
             else:
                 self._put_unusual(
                     topic.name, queue_id, queue_offset, physical_offset, size, store_timestamp, sys_flag,

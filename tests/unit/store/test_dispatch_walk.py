@@ -1,9 +1,11 @@
 """The walk over records: what is dispatched, what is passed over, where it stops; compiled and not."""
 
+import errno
 import json
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from headrace.model.java_hash import string_hash
 from headrace.protocol.consume_queue_layout import ENTRY_SIZE
 from headrace.protocol.record_layout import MESSAGE_MAGIC_V2
 from store.config import StoreConfig
+from store.consume_queue import writer as consume_queue_writer
+from store.consume_queue.sparse_file import make_sparse_file
 from store.dispatch.dispatcher import BAD_RECORDS, RECORDS, REFUSED_RECORDS
 from store.index.reader import IndexReader
 from store.paths import StorePaths, file_name
@@ -130,6 +134,26 @@ def test_keys_are_split_at_single_spaces_and_empty_ones_dropped(case: Case) -> N
     at = case.log.append(properties="KEYS\x01 a  b дата 𝄞 ")
     case.dispatch()
     assert [case.find(key) for key in ("a", "b", "дата", "𝄞", "")] == [[at], [at], [at], [at], []]
+
+
+def test_keys_before_a_record_that_must_wait_are_in_the_index(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [case.log.append(properties=f"KEYS\x01key-{number}") for number in range(3)]
+    case.log.append("Other", properties="KEYS\x01late")
+    case.store.recovered(case.log.end)
+    dispatching = case.store.open()
+    with monkeypatch.context() as patched:
+        patched.setattr(consume_queue_writer, "make_sparse_file", partial(_refuse_other, make_sparse_file))
+        assert dispatching.try_batch()
+        assert dispatching.failure is not None
+    assert [case.find(f"key-{number}") for number in range(3)] == [[at] for at in places]
+    assert case.find("late") == []
+    dispatching.close()
+
+
+def _refuse_other(make: Callable[[Path, int], None], path: Path, size_bytes: int) -> None:
+    if "Other" in path.parts:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    make(path, size_bytes)
 
 
 def test_non_ascii_topic_is_hashed_as_utf_16(case: Case) -> None:

@@ -41,7 +41,9 @@ class Index:
 
     def put(self, key: str, physical_offset: int, timestamp: int = BEGIN) -> None:
         key_hash = fold_hash(string_hash(f"Topic#{key}"))
-        self.writer.with_room().put(key_hash, physical_offset, timestamp)
+        cursor = self.writer.with_room()
+        cursor.put(key_hash, physical_offset, timestamp)
+        cursor.settle()
 
     def put_again(self, keys: list[str], physical_offset: int, timestamp: int = BEGIN) -> None:
         """As dispatch does when it comes past a record: the keys that are there are skipped."""
@@ -135,6 +137,7 @@ def test_hash_of_minus_two_to_the_31_is_stored_as_0(index: Index) -> None:
     assert fold_hash(-5) == 5
     cursor = index.writer.with_room()
     cursor.put(0, 100, BEGIN)
+    cursor.settle()
     assert (cursor.count, cursor.slots_used) == (2, 1)
 
 
