@@ -684,6 +684,24 @@ def test_nagle_algorithm_is_disabled(run: Any) -> None:
     run(main())
 
 
+@pytest.mark.parametrize(("source", "is_set"), [("127.0.0.1", True), ("127.0.0.2", False)])
+def test_system_chooses_the_congestion_control_unless_the_peer_has_the_same_address(
+    run: Any, source: str, is_set: bool
+) -> None:
+    async def main() -> None:
+        async with serving() as (server, port):
+            with socket.create_connection(("127.0.0.1", port), source_address=(source, 0)) as peer:
+                await until(lambda: server.connections)
+                (connection,) = server.connections
+                assert connection.channel._transport is not None
+                ours = connection.channel._transport.get_extra_info("socket")
+                chosen = ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+                by_system = peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+                assert chosen.rstrip(b"\0") == (b"reno" if is_set else by_system.rstrip(b"\0"))
+
+    run(main())
+
+
 def test_connection_has_remote_address_and_times(run: Any) -> None:
     async def main() -> None:
         async with serving() as (server, port), peer_of(port) as peer:
