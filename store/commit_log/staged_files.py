@@ -51,7 +51,7 @@ class StagedFiles(AppendedFiles):
             stage = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
         except OSError as error:
             logger.warning(
-                "no memory to collect records, they are stored into the mapped file start=%d error=%r",
+                "memory for collecting records not available, records stored into the mapped file start=%d error=%r",
                 start,
                 str(error),
             )
@@ -74,7 +74,9 @@ class StagedFiles(AppendedFiles):
             except OSError as error:
                 self.failure = f"the CommitLog cannot be written: {error}"
                 logger.critical(
-                    "CommitLog cannot be written, the broker refuses writes error=%r offset=%d", str(error), begin
+                    "CommitLog write failed, the broker refuses writes error=%r offset=%d",
+                    str(error),
+                    begin,
                 )
                 raise
             self._written_offset += written

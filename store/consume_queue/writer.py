@@ -43,7 +43,7 @@ class QueueNameRefused(StoreError):  # noqa: N818  (named as those in store.erro
 
 
 class ConsumeQueueWriter:
-    """All queues of a store. `changed` lists those whose bounds have changed since the last `publish`."""
+    """All queues of a store. `changed` lists those whose bounds have changed since the last `publish`; it is always the same list, which the walk keeps."""
 
     def __init__(self, paths: StorePaths, config: StoreConfig, table: QueueTableWriter, max_open: int = 0) -> None:
         """`max_open` bounds the mappings kept; 0: nearly all that a process may have. Further queues are mapped again for each write."""

@@ -86,7 +86,6 @@ class IndexCursor:
         """Write the entries of all keys that were put. Done before the records are published as dispatched."""
         collected = self._collected
         first = self.count - collected
-        # A fault point may raise, and an entry that was counted must not be written again.
         self._collected = 0
         for number in range(collected):
             self._write(

@@ -140,7 +140,7 @@ def test_a_failed_write_is_final(
             with pytest.raises(OSError, match="Input/output error"):
                 files.write(5000)
     assert files.failure == "the CommitLog cannot be written: [Errno 5] Input/output error"
-    assert caplog.text.count("cannot be written") == 1
+    assert caplog.text.count("CommitLog write failed") == 1
     with pytest.raises(OSError, match="cannot be written"):
         files.write(5000)
     assert not any(on_disk(paths))
