@@ -39,7 +39,9 @@ class FullMemory:
         piece = bytearray(_PIECE)
         # Continues where it stopped: what was read longest ago is cached no longer.
         before = _pages_taken_back()
-        while _pages_taken_back() == before:
+        for _ in range(psutil.virtual_memory().total // _PIECE):
+            if _pages_taken_back() != before:
+                break
             if not self._file.readinto(piece):
                 self._file.seek(0)
 
