@@ -90,9 +90,9 @@ def safe_to_delete_offset(wrote_offset: int, flushed_offset: int, reput_offset: 
     return min(last_file, flushed_offset, reput_offset)
 
 
-def is_worth_syncing(synced_bytes: int, written_bytes: int, least_pages: int) -> bool:
-    """Whether a ConsumeQueue has enough unsynced pages for a sync between thorough rounds."""
-    return written_bytes // PAGE_SIZE - synced_bytes // PAGE_SIZE >= max(1, least_pages)
+def worth_syncing_from(synced_bytes: int, least_pages: int) -> int:
+    """How many bytes a ConsumeQueue must have for a sync between thorough rounds: enough unsynced pages."""
+    return (synced_bytes // PAGE_SIZE + max(1, least_pages)) * PAGE_SIZE
 
 
 def files_between(synced_bytes: int, written_bytes: int, file_size: int) -> range:

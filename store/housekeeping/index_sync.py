@@ -13,6 +13,8 @@ from pathlib import Path
 
 from headrace.protocol.consume_queue_layout import ENTRY_SIZE
 from ipc.health_page import monotonic_ms
+from ipc.queue_rows import MAX_QUEUE_OFFSET
+from ipc.queue_table import row_word
 from ipc.role_context import RoleContext
 from store.abort_file import distrust
 from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -20,7 +22,7 @@ from store.config import StoreConfig
 from store.errors import SyncFailed
 from store.fault_point import fault_point
 from store.flush.decide import is_due
-from store.housekeeping.decide import files_between, is_worth_syncing
+from store.housekeeping.decide import files_between, worth_syncing_from
 from store.index.layout import HEADER, HEADER_SIZE
 from store.mapped_file import path_of, sync_directory, sync_file
 from store.paths import StorePaths
@@ -46,6 +48,8 @@ class IndexSync:
         self._seen_changes = -1
         self._changed: set[int] = set()
         self._synced: dict[Queue, int] = {}
+        self._worth_from: dict[int, int] = {}
+        """The maximum offset from which a row's queue has enough for a sync between thorough rounds, where it had not yet."""
         self._last_units: dict[Queue, str] = {}
         self._synced_index: set[str] = set()
         self._new_names: set[Path] = set()
@@ -126,6 +130,7 @@ class IndexSync:
         if changes != self._seen_changes:
             self._seen_changes = changes
             self._names = {row: (topic, queue_id) for row, topic, queue_id, *_ in self._table.rows()}
+            self._worth_from.clear()
             known = set(self._names.values())
             self._synced = {queue: done for queue, done in self._synced.items() if queue in known}
             self._last_units = {queue: name for queue, name in self._last_units.items() if queue in known}
@@ -136,7 +141,14 @@ class IndexSync:
             self._changed.update(rows)
 
     def _sync_queues(self, thorough: bool, between: Callable[[], None]) -> None:
-        for row in sorted(self._changed):
+        words = self._table.words
+        worth_from = self._worth_from
+        # With thousands of queues nearly all change in each round, and few have enough for a sync: those cost one comparison.
+        for row in sorted(
+            row
+            for row in self._changed
+            if thorough or words[row_word(row) + MAX_QUEUE_OFFSET] >= worth_from.get(row, 0)
+        ):
             queue = self._names.get(row)
             if queue is None:  # freed, or added since: then the table has changed and the next round knows it
                 if thorough:
@@ -145,9 +157,13 @@ class IndexSync:
             first, last, _ = self._table.bounds(row)
             written = last * ENTRY_SIZE
             synced = min(self._synced.get(queue, first * ENTRY_SIZE), written)
-            if thorough or is_worth_syncing(synced, written, self._config.flush_consume_queue_least_pages):
+            worth = worth_syncing_from(synced, self._config.flush_consume_queue_least_pages)
+            if thorough or written >= worth:
                 self._sync_queue(queue, synced, written, between)
                 self._changed.discard(row)
+                worth_from.pop(row, None)
+            else:
+                worth_from[row] = worth // ENTRY_SIZE
         # The names of new files and new directories must also survive a power cut. Thousands of new queues have few directories in common.
         for directory in sorted(self._new_names):
             self._sync_names(directory)

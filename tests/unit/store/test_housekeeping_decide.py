@@ -8,9 +8,9 @@ from store.housekeeping.decide import (
     files_between,
     files_to_delete,
     files_to_reserve,
-    is_worth_syncing,
     safe_to_delete_offset,
     unused_files,
+    worth_syncing_from,
 )
 
 GIB = 1 << 30
@@ -113,20 +113,10 @@ def test_last_file_and_files_not_durable_or_dispatched_are_kept(
 
 
 @pytest.mark.parametrize(
-    ("synced", "written", "pages", "worth"),
-    [
-        (0, 8191, 2, False),
-        (0, 8192, 2, True),
-        (4095, 8192, 2, True),
-        (4096, 8192, 2, False),
-        (0, 0, 0, False),
-        (0, 20, 0, False),
-    ],
+    ("synced", "pages", "worth"), [(0, 2, 8192), (4095, 2, 8192), (4096, 2, 12_288), (0, 0, 4096), (20, 0, 4096)]
 )
-def test_queue_is_synced_between_thorough_rounds_after_enough_pages(
-    synced: int, written: int, pages: int, worth: bool
-) -> None:
-    assert is_worth_syncing(synced, written, pages) is worth
+def test_queue_is_synced_between_thorough_rounds_after_enough_pages(synced: int, pages: int, worth: int) -> None:
+    assert worth_syncing_from(synced, pages) == worth
 
 
 def test_only_the_files_with_new_entries_are_synced() -> None:
