@@ -34,6 +34,8 @@ cdef class Channel:
     cdef _keep(self, bytes data, Py_ssize_t position)
     cpdef bint frame_must_wait(self) except -1
     cdef _wait_for_turn(self, Turns turns)
+    @cython.locals(position=Py_ssize_t)
+    cdef _keep_for_turn(self, Turns turns, bytes data)
     @cython.locals(held=cython.longlong, change=cython.longlong)
     cdef _count(self, long long buffered_in, long long buffered_out)
     cdef _end_batch(self)

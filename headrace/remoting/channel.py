@@ -246,12 +246,11 @@ class Channel:
                 self._receive(data)
             elif self._is_waiting_for_turn:
                 self._keep(self._rest + data, 0)
-            elif turns.begin(self.usage) or self._partial is not None:
+            elif turns.begin(self.usage):
                 self._receive(data)
                 turns.end(self.usage)
             else:
-                self._wait_for_turn(turns)
-                self._keep(self._rest + data, 0)
+                self._keep_for_turn(turns, data)
         except BadFrame as error:
             self.refuse_bytes(error)
         except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
@@ -472,6 +471,18 @@ class Channel:
         self._is_waiting_for_turn = True
         self.pause()
         turns.wait(self.usage, self)
+
+    def _keep_for_turn(self, turns: Turns, data: bytes) -> None:
+        """Keeps the bytes until it is its client's turn. A frame that they do not complete needs none: they are only added to it."""
+        partial = self._partial
+        if partial is not None:
+            position = partial.fill(data)
+            if not partial.is_whole:
+                return
+            self._partial = None
+            data = partial.take() + data[position:]
+        self._wait_for_turn(turns)
+        self._keep(self._rest + data, 0)
 
     def take_turn(self) -> None:
         """It is its client's turn."""

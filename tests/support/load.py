@@ -155,6 +155,7 @@ def run_flood(port: int, connections: int, in_flight: int) -> None:
     """Keeps so many sends in flight on each connection."""
     frame = send_frame()
     peers = {}
+    unsent: dict[int, bytes] = {}  # what the kernel did not take, sent with the next answer
     epoll = select.epoll()
     for _ in range(connections):
         peer = connect(port, FLOOD_ADDRESS)
@@ -164,8 +165,9 @@ def run_flood(port: int, connections: int, in_flight: int) -> None:
     _say("connected")
     sys.stdin.readline()
     run_when_idle()
-    for peer in peers.values():
-        peer.send(frame * in_flight)
+    for descriptor, peer in peers.items():
+        frames = frame * in_flight
+        unsent[descriptor] = frames[peer.send(frames) :]
     _say("sent")
     while True:
         for descriptor, _ in epoll.poll(1):
@@ -175,8 +177,9 @@ def run_flood(port: int, connections: int, in_flight: int) -> None:
                 if not answers:
                     epoll.unregister(peer)
                     continue
-                count = answers.count(b'"opaque"')
-                peer.send(frame * count)
+                frames = unsent[descriptor] + frame * answers.count(b'"opaque"')
+                unsent[descriptor] = frames
+                unsent[descriptor] = frames[peer.send(frames) :]
 
 
 def _client_hello() -> bytes:

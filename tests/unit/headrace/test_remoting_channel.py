@@ -11,6 +11,7 @@ from headrace.remoting import HandlerTable
 from headrace.remoting.channel import RECOUNT_S, Channel
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
+from headrace.remoting.turns import Turns
 
 FRAME = bytes([0, 0, 0, 4, 0, 0, 0, 0])
 
@@ -18,8 +19,8 @@ FRAME = bytes([0, 0, 0, 4, 0, 0, 0, 0])
 class Wire(asyncio.Transport):
     """Keeps what is written, each write by itself."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("10.1.2.3", 40000)})
+    def __init__(self, address: str = "10.1.2.3") -> None:
+        super().__init__({"peername": (address, 40000)})
         self.writes: list[bytes] = []
         self.is_reading_paused = self.closing = False
         self.unsent = 0
@@ -67,6 +68,8 @@ class Recorder:
     def take(self, data: bytes, position: int) -> int:
         while len(data) - position >= len(FRAME) and self.channel.takes_frames():
             stop = position + frame_size(data, position)
+            if stop > len(data):
+                break
             self.calls.append("frame")
             self.channel.write(data[position:stop])
             self.most -= 1
@@ -200,3 +203,34 @@ def test_small_data_is_not_counted_while_it_is_below_the_high_water_mark(channel
     wire.unsent = 1_000
     channel.write(bytes(1_000))
     assert channel.held_bytes == 0
+
+
+def test_frame_in_parts_waits_for_its_clients_turn_when_it_is_complete(loop: asyncio.AbstractEventLoop) -> None:
+    turns = Turns(loop)
+    endpoint = Endpoint(loop, HandlerTable(), Deadlines(loop), turns=turns)
+    (channel, wire), (other, other_wire) = [
+        (Channel(endpoint, Recorder), Wire(address)) for address in ("10.1.2.3", "10.1.2.4")
+    ]
+    channel.connection_made(wire)
+    other.connection_made(other_wire)
+    long = bytes([0, 0, 0, 24, 0, 0, 0, 0]) + bytes(range(20))
+
+    def receive(data: bytes) -> None:
+        other.data_received(FRAME)  # the loop's time is shared
+        channel.data_received(data)
+
+    receive(long[:10])
+    in_front = object()
+    channel.usage.waiting.append(in_front)
+    receive(long[10:15])
+    assert turns.waits == 0
+    receive(long[15:] + FRAME + long[:7])
+    assert turns.waits == 1
+    assert (wire.writes, wire.is_reading_paused) == ([], True)
+    channel.usage.waiting.remove(in_front)
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert (wire.writes, wire.is_reading_paused) == ([long + FRAME], False)
+    receive(long[7:])
+    assert wire.writes == [long + FRAME, long]
+    assert len(other_wire.writes) == 4
