@@ -12,6 +12,7 @@ cdef class Turns:
     cdef bint _is_due
     cdef long long _shared_until_ns, _began_ns, _spent_ns, _later_ns, _ran_ns, _ran_later_ns, _left_ns
     cdef public long long ends_ns, waits
+    cdef readonly bint is_shared
 
     @cython.locals(now=cython.longlong, window=cython.longlong, left_ns=cython.longlong)
     cpdef bint begin(self, ClientUsage usage) except -1

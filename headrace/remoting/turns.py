@@ -55,6 +55,8 @@ class Turns:
         self._loop = loop
         self._last: ClientUsage | None = None
         self._shared_until_ns = 0
+        self.is_shared = False
+        """Whether several clients are active, as of the last `begin`."""
         self._clients: deque[ClientUsage] = deque()
         self._is_due = False
         self._spent_ns = 0  # since the last known turn of the loop
@@ -82,7 +84,8 @@ class Turns:
             usage.window = window
         self._began_ns = now
         left_ns = _LOOP - self._spent_ns
-        if now < self._shared_until_ns:
+        self.is_shared = now < self._shared_until_ns
+        if self.is_shared:
             left_ns = 0 if usage.waiting else min(_SLICE - usage.spent_ns, left_ns)
         self.ends_ns = now + left_ns
         return left_ns > 0
