@@ -12,7 +12,7 @@ If several clients are active, each has SLICE_NS in each window of 4 ms; the res
 Those that wait get together an eighth of the time that the loop has spent on others since, TURN_NS at most; if nothing is left to do for others, all
 of it. While frames of a client wait, that is all it gets.
 A single active client may continue, but one turn of the loop handles frames for at most LOOP_NS: with thousands of readable connections an event
-loop would otherwise not accept connections or run callbacks for a long time. All connections of a client share its time (`client_usage`), so more
+loop would otherwise not accept connections or run callbacks for a long time. (Data that continues a frame of such a client is handled even then: see `Channel.data_received`.) All connections of a client share its time (`client_usage`), so more
 connections do not give it more.
 
 Called for every read, so this is a hot module (types in the `.pxd`); the SDK's wheel contains only the Python form.

@@ -60,7 +60,7 @@ def _start(work: Callable[[Sequence[T]], list[Any]], items: Sequence[T], running
     try:
         return _Child(work, items, running)
     except OSError as error:
-        logger.info("helper process not started, this process does its work error=%r", str(error))
+        logger.info("could not start a helper process, continuing without it error=%r", str(error))
         return None
 
 
