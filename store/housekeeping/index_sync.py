@@ -50,6 +50,7 @@ class IndexSync:
         self._synced: dict[Queue, int] = {}
         self._worth_from: dict[int, int] = {}
         """The maximum offset from which a row's queue has enough for a sync between thorough rounds, where it had not yet."""
+        self._least_pages = config.flush_consume_queue_least_pages
         self._last_units: dict[Queue, str] = {}
         self._synced_index: set[str] = set()
         self._new_names: set[Path] = set()
@@ -143,6 +144,9 @@ class IndexSync:
     def _sync_queues(self, thorough: bool, between: Callable[[], None]) -> None:
         words = self._table.words
         worth_from = self._worth_from
+        if self._least_pages != self._config.flush_consume_queue_least_pages:
+            self._least_pages = self._config.flush_consume_queue_least_pages
+            worth_from.clear()
         # With thousands of queues nearly all change in each round, and few have enough for a sync: those cost one comparison.
         for row in sorted(
             row
@@ -157,7 +161,7 @@ class IndexSync:
             first, last, _ = self._table.bounds(row)
             written = last * ENTRY_SIZE
             synced = min(self._synced.get(queue, first * ENTRY_SIZE), written)
-            worth = worth_syncing_from(synced, self._config.flush_consume_queue_least_pages)
+            worth = worth_syncing_from(synced, self._least_pages)
             if thorough or written >= worth:
                 self._sync_queue(queue, synced, written, between)
                 self._changed.discard(row)

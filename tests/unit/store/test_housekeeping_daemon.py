@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.model.option import change_options as change_config
 from ipc.instance import Instance
 from ipc.publish.broker import BrokerPublisher
 from ipc.publish.dispatch import DispatchPublisher
@@ -473,6 +474,18 @@ def test_small_writes_wait_for_the_thorough_round(
     syncing._round(False, lambda: None)
     assert len(synced.names) == 9
     assert not (tmp_path / "checkpoint").exists()
+
+
+def test_fewer_pages_are_enough_as_soon_as_the_option_is_changed(
+    tmp_path: Path, queues: Callable[[int], int], syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = SyncedFiles(tmp_path, monkeypatch)
+    queues(250)
+    syncing._round(False, lambda: None)
+    assert synced.names == []
+    change_config(syncing._config, {"flushConsumeQueueLeastPages": "1"})
+    syncing._round(False, lambda: None)
+    assert len(synced.names) == 5
 
 
 def test_full_index_file_is_synced_at_once_and_moves_the_checkpoint(
