@@ -246,8 +246,7 @@ class Channel:
                 self._receive(data)
             elif self._is_waiting_for_turn:
                 self._keep(self._rest + data, 0)
-            elif turns.begin(self.usage) or (self._partial is not None and not turns.is_shared):
-                # The second: of a client alone, whose connections that do not wait would get more than those that do.
+            elif turns.begin(self.usage):
                 self._receive(data)
                 turns.end(self.usage)
             else:

@@ -12,14 +12,14 @@ cdef class Turns:
     cdef bint _is_due
     cdef long long _shared_until_ns, _began_ns, _spent_ns, _later_ns, _ran_ns, _ran_later_ns, _left_ns
     cdef public long long ends_ns, waits
-    cdef readonly bint is_shared
 
     @cython.locals(now=cython.longlong, window=cython.longlong, left_ns=cython.longlong)
     cpdef bint begin(self, ClientUsage usage) except -1
     @cython.locals(spent_ns=cython.longlong)
     cpdef end(self, ClientUsage usage)
+    cdef _change_client(self, ClientUsage usage, long long now)
     cpdef charge(self, ClientUsage usage, long long later_ns)
     cpdef wait(self, ClientUsage usage, object channel)
     cdef _run_soon(self)
-    @cython.locals(began=cython.longlong, now=cython.longlong, others_ns=cython.longlong, spent_ns=cython.longlong)
+    @cython.locals(usage=ClientUsage, began=cython.longlong, now=cython.longlong, others_ns=cython.longlong, spent_ns=cython.longlong, slice_ns=cython.longlong)
     cpdef _run(self)

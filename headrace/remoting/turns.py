@@ -10,10 +10,11 @@
 
 If several clients are active, each has SLICE_NS in each window of 4 ms; the rest of its frames waits until the others' data of this turn is handled.
 Those that wait get together an eighth of the time that the loop has spent on others since, TURN_NS at most; if nothing is left to do for others, all
-of it. While frames of a client wait, that is all it gets.
+of it.
 A single active client may continue, but one turn of the loop handles frames for at most LOOP_NS: with thousands of readable connections an event
-loop would otherwise not accept connections or run callbacks for a long time. (Data that continues a frame of such a client is handled even then: see `Channel.data_received`.) All connections of a client share its time (`client_usage`), so more
-connections do not give it more.
+loop would otherwise not accept connections or run callbacks for a long time.
+All connections of a client share its time (`client_usage`), so more connections do not give it more. While frames of a client wait, its other
+connections wait behind them: those that happen to be read first get no more than the rest.
 
 Called for every read, so this is a hot module (types in the `.pxd`); the SDK's wheel contains only the Python form.
 """
@@ -55,8 +56,6 @@ class Turns:
         self._loop = loop
         self._last: ClientUsage | None = None
         self._shared_until_ns = 0
-        self.is_shared = False
-        """Whether several clients are active, as of the last `begin`."""
         self._clients: deque[ClientUsage] = deque()
         self._is_due = False
         self._spent_ns = 0  # since the last known turn of the loop
@@ -74,9 +73,7 @@ class Turns:
         """Data of a client has arrived: starts its turn, or returns False if it must wait. Call `end` after a turn."""
         now = monotonic_ns()
         if usage is not self._last:
-            if self._last is not None:
-                self._shared_until_ns = now + _SHARED_NS
-            self._last = usage
+            self._change_client(usage, now)
         window = now >> _WINDOW_BITS
         if usage.window != window:
             # Work that cannot be divided may take longer than the share; what it took is missing in the next window.
@@ -84,11 +81,17 @@ class Turns:
             usage.window = window
         self._began_ns = now
         left_ns = _LOOP - self._spent_ns
-        self.is_shared = now < self._shared_until_ns
-        if self.is_shared:
-            left_ns = 0 if usage.waiting else min(_SLICE - usage.spent_ns, left_ns)
+        if usage.waiting:
+            left_ns = 0
+        elif now < self._shared_until_ns:
+            left_ns = min(_SLICE - usage.spent_ns, left_ns)
         self.ends_ns = now + left_ns
         return left_ns > 0
+
+    def _change_client(self, usage: ClientUsage, now: int) -> None:
+        if self._last is not None:
+            self._shared_until_ns = now + _SHARED_NS
+        self._last = usage
 
     def end(self, usage: ClientUsage) -> None:
         """The turn is over."""
@@ -124,19 +127,24 @@ class Turns:
     def _run(self) -> None:
         """In each turn of the loop: handles waiting frames, a slice per client, until the time for all of them is over."""
         self._is_due = False
-        self._spent_ns = self._later_ns = 0
         began = now = monotonic_ns()
         others_ns = began - self._ran_ns - self._ran_later_ns
-        if others_ns < _IDLE:
+        slice_ns = _SLICE
+        if now >= self._shared_until_ns:
+            self._left_ns = slice_ns = _LOOP - self._spent_ns
+        elif others_ns < _IDLE:
             self._left_ns = _TURN
         else:
             self._left_ns = min(self._left_ns + (others_ns >> 3), _TURN)
+        self._spent_ns = self._later_ns = 0
         spent_ns = 0
         for _ in range(len(self._clients)):
             if spent_ns >= self._left_ns:
                 break
             usage = self._clients.popleft()
-            self.ends_ns = now + min(_SLICE, self._left_ns - spent_ns)
+            if usage is not self._last:
+                self._change_client(usage, now)
+            self.ends_ns = now + min(slice_ns, self._left_ns - spent_ns)
             for _ in range(len(usage.waiting)):
                 usage.waiting.popleft().take_turn()
                 now = monotonic_ns()

@@ -125,6 +125,55 @@ def test_loop_turns_although_a_client_alone_has_data_on_many_connections(monkeyp
     asyncio.run(main())
 
 
+def test_connections_of_a_client_alone_are_served_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1 << 40
+    monkeypatch.setattr(remoting_turns, "monotonic_ns", lambda: now)
+    served = [0] * 20
+
+    class Flooding:
+        """A connection that always has data for 2 ms of work."""
+
+        is_waiting = False
+
+        def __init__(self, number: int, turns: Turns, usage: ClientUsage) -> None:
+            self.number, self.turns, self.usage = number, turns, usage
+
+        def read(self) -> None:
+            if self.is_waiting:
+                return
+            if self.turns.begin(self.usage):
+                self.work()
+                self.turns.end(self.usage)
+            else:
+                self.is_waiting = True
+                self.turns.wait(self.usage, self)
+
+        def take_turn(self) -> None:
+            self.is_waiting = False
+            self.work()
+
+        def work(self) -> None:
+            nonlocal now
+            now += 2_000_000
+            served[self.number] += 1
+
+    async def main() -> None:
+        turns, usage = Turns(asyncio.get_running_loop()), ClientUsages().join("one")
+        connections = [Flooding(number, turns, usage) for number in range(len(served))]
+        longest_ns = 0
+        for _ in range(200):
+            began = now
+            for connection in connections:
+                connection.read()
+            await asyncio.sleep(0)
+            longest_ns = max(longest_ns, now - began)
+        assert max(served) <= min(served) + 1
+        assert sum(served) * 2_000_000 >= 200 * LOOP_NS  # the client is alone: it has all of the time
+        assert longest_ns <= LOOP_NS
+
+    asyncio.run(main())
+
+
 @asynccontextmanager
 async def working_server() -> AsyncIterator[tuple[RemotingServer, int]]:
     def work(_: Connection, command: RemotingCommand) -> RemotingCommand:
@@ -206,12 +255,16 @@ def test_waiting_clients_get_an_eighth_of_the_time_of_others(monkeypatch: pytest
 
     async def main() -> None:
         nonlocal now
-        turns = Turns(asyncio.get_running_loop())
-        usage = ClientUsages().join("one")
+        turns, usages = Turns(asyncio.get_running_loop()), ClientUsages()
+        usage, other = usages.join("one"), usages.join("other")
+        turns.begin(usage)
+        turns.end(usage)
         for _ in range(10):
             turns.wait(usage, Flood(turns, usage))
         for _ in range(1000):
-            now += 2_000_000  # others
+            turns.begin(other)
+            now += 2_000_000
+            turns.end(other)
             await asyncio.sleep(0)
         assert sum(used) == pytest.approx(1000 * 250_000, rel=0.01)
         used.clear()
@@ -278,11 +331,16 @@ def test_connections_that_waiting_clients_open_are_not_time_of_others(monkeypatc
 
     async def main() -> None:
         nonlocal now
-        turns, usage = Turns(asyncio.get_running_loop()), ClientUsages().join("one")
+        turns, usages = Turns(asyncio.get_running_loop()), ClientUsages()
+        usage, other = usages.join("one"), usages.join("other")
+        turns.begin(usage)
+        turns.end(usage)
         for _ in range(20):
             turns.wait(usage, Opening(turns, usage))
         for _ in range(1000):
-            now += 2_000_000  # others
+            turns.begin(other)
+            now += 2_000_000
+            turns.end(other)
             await asyncio.sleep(0)
         assert opened * 200_000 == pytest.approx(1000 * 250_000, rel=0.02)
 
