@@ -15,7 +15,7 @@ from broker.delivery_services import DeliveryServices
 from broker.filtering.pull_filters import PullFilters
 from broker.live_config import LiveConfig
 from broker.offset_waiters import OffsetWaiters
-from broker.pulling.hot_pull import PullPath, PullPlan
+from broker.pulling.hot_pull import PullPath
 from broker.pulling.long_polling import LongPolling
 from broker.pulling.pull_answers import PullAnswers
 from broker.pulling.pull_checks import PullChecks
@@ -147,10 +147,7 @@ def _make_pull_path(settings: Settings, live: LiveConfig, tables: Tables, readin
     """The hot path of pulls. It discards its plans when anything changes on which they depend."""
     getter = reading.getter
 
-    def read(plan: PullPlan, queue_id: int, offset: int, max_count: int) -> tuple[int, int, int, bool] | None:
-        return getter.try_gather(plan.topic, queue_id, offset, max_count, plan.codes)
-
-    path = PullPath(getter.gatherer, read, tables.offsets.commit, settings.may_append, CURRENT_VERSION)
+    path = PullPath(getter.gatherer, getter.try_gather, tables.offsets.commit, settings.may_append, CURRENT_VERSION)
     path.limit(settings.broker.max_header_size)
     tables.topics.on_change(lambda _: path.forget_plans())
     tables.groups.on_change(lambda _: path.forget_plans())

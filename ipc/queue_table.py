@@ -31,6 +31,7 @@ from ipc.cells import store_bytes, store_cell
 from ipc.errors import QueueTableFull
 from ipc.posix import Segment
 from ipc.queue_rows import (
+    CHANGES,
     FIRST_ROW_WORD,
     GENERATION,
     MAX_PHYSICAL_OFFSET,
@@ -38,6 +39,7 @@ from ipc.queue_rows import (
     MIN_QUEUE_OFFSET,
     ROW_WORDS,
     QueueRows,
+    RowReader,
 )
 from ipc.segment_header import magic_of, store_header
 from ipc.seqlock import Seqlock
@@ -46,7 +48,6 @@ MAGIC = magic_of(b"HRqueues")
 
 CAPACITY = 3
 ROW_COUNT = 8
-CHANGES = 16
 RECOVERED = 17
 
 QUEUE_ID = 4
@@ -188,6 +189,8 @@ class QueueTable:
     def __init__(self, segment: Segment) -> None:
         self.words = segment.words
         self._view = segment.view
+        self.row_reader = RowReader(segment.words, segment.words[CAPACITY])
+        """What `bounds` loads with, unless it has to wait."""
         self._seqlock = Seqlock(segment.words)
         self._rows: dict[tuple[bytes, int], int] = {}
         self._seen_changes = -1
@@ -213,12 +216,10 @@ class QueueTable:
 
     def bounds(self, row: int) -> tuple[int, int, int]:
         """A consistent (min_queue_offset, max_queue_offset, max_physical_offset)."""
-        words = self.words
-        word = FIRST_ROW_WORD + row * ROW_WORDS
-        generation = words[word]
-        bounds = (words[word + MIN_QUEUE_OFFSET], words[word + MAX_QUEUE_OFFSET], words[word + MAX_PHYSICAL_OFFSET])
-        if words[word] == generation and not generation & 1:
-            return bounds
+        reader = self.row_reader
+        if reader.load(row):
+            return reader.min_queue_offset, reader.max_queue_offset, reader.max_physical_offset
+        words, word = self.words, row_word(row)
         return self._seqlock.read(
             word,
             lambda: (words[word + MIN_QUEUE_OFFSET], words[word + MAX_QUEUE_OFFSET], words[word + MAX_PHYSICAL_OFFSET]),

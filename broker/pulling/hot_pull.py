@@ -87,14 +87,14 @@ class PullPlan:
 class PullPath:
     """Answers the pulls it finds prepared.
 
-    `read(plan, queue_id, offset, max_count)` gathers into the gatherer and returns (next, least, most, is_far_behind), or
-    None if the plain path must handle the pull. `commit(group, topic, queue_id, offset)` stores a consumer's offset.
+    `read(topic, queue_id, offset, max_count, codes)` gathers into the gatherer and returns (next, least, most, is_far_behind), or
+    None if the plain path must handle the pull (`MessageGetter.try_gather`). `commit(group, topic, queue_id, offset)` stores a consumer's offset.
     """
 
     def __init__(
         self,
         gatherer: Gatherer,
-        read: Callable[[PullPlan, int, int, int], tuple[int, int, int, bool] | None],
+        read: Callable[[str, int, int, int, set[int] | None], tuple[int, int, int, bool] | None],
         commit: Callable[[str, str, int, int], None],
         commits: bool,
         version: int,
@@ -205,7 +205,7 @@ class PullPath:
             commit = scan.number(p, _COMMIT)
             if commit == BAD:
                 return None
-        found = self._read(plan, queue_id, offset, max_count)
+        found = self._read(plan.topic, queue_id, offset, max_count, plan.codes)
         if found is None:
             return None
         if commit != BAD:

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from ipc.queue_table import QueueTable
 from store.config import StoreConfig
+from store.consume_queue.published_file import PublishedFile
 from store.mapped_file import MappedFile
 from store.paths import StorePaths, file_name
 
 _MAPPINGS_MAX = 16_384  # limit: a process may have 65,530 mappings, and the CommitLog needs some
 _RELEASED_A_STEP = 2048  # limit: some milliseconds
 _FILES_LEFT = 1024  # limit: descriptors left for connections if few are allowed
+_PUBLISHED_MAX = 1024  # limit: files that are found at once; each may keep a mapping that is in no other list
 
 Place = tuple[bytes, int, int]
 """(topic, queue_id, byte at which a file of the queue begins)"""
@@ -45,6 +47,7 @@ class ConsumeQueueReader:
         self._table = queue_table
         self._max_open = max_open or min(_MAPPINGS_MAX, max(64, (os.sysconf("SC_OPEN_MAX") - _FILES_LEFT) // 4))
         self._mapped: OrderedDict[Place, _Mapping] = OrderedDict()
+        self._published: dict[tuple[str, int], PublishedFile] = {}
 
     @property
     def changes(self) -> int:
@@ -61,27 +64,42 @@ class ConsumeQueueReader:
 
     def entries(self, topic: bytes | str, queue_id: int, queue_offset: int) -> memoryview | None:
         """The published entries from this queue offset to the end of its file; None if there are none there."""
-        found = self.entries_and_bounds(topic, queue_id, queue_offset)
-        return None if found is None else found[0]
-
-    def entries_and_bounds(
-        self, topic: bytes | str, queue_id: int, queue_offset: int
-    ) -> tuple[memoryview, int, int] | None:
-        """`entries` and `bounds` of the same moment, in one look at the queue table; None if there are no entries there."""
-        name = _as_bytes(topic)
-        row = self._table.find(name, queue_id)
-        if row < 0:
-            return None
-        min_offset, max_offset, _ = self._table.bounds(row)
+        min_offset, max_offset = self.bounds(topic, queue_id)
         if not min_offset <= queue_offset < max_offset:
             return None
         position = queue_offset * ENTRY_SIZE
         start = position - position % self._file_size
-        file = self._find_file((name, queue_id, start))
-        if file is None:
+        mapping = self._find_mapping((_as_bytes(topic), queue_id, start))
+        if mapping is None:
             return None
-        entries = file.view[position - start : min(max_offset * ENTRY_SIZE - start, self._file_size)]
-        return entries, min_offset, max_offset
+        return mapping.file.view[position - start : min(max_offset * ENTRY_SIZE - start, self._file_size)]
+
+    def published(self, topic: str, queue_id: int, queue_offset: int) -> PublishedFile | None:
+        """Where `entries` are, with the queue's bounds at that moment; None if there are none, or they are just being published.
+
+        The result changes with the next call.
+        """
+        published = self._published.get((topic, queue_id))
+        if published is not None and published.find(queue_offset):
+            return published
+        # order: before the row and the file are found, so that neither is used after the next change
+        changes = self._table.changes
+        name = topic.encode()
+        row = self._table.find(name, queue_id)
+        # Most pulls that come here have an offset without an entry yet: no file is looked for.
+        if row < 0 or not self._table.row_reader.has(row, queue_offset):
+            return None
+        position = queue_offset * ENTRY_SIZE
+        start = position - position % self._file_size
+        mapping = self._find_mapping((name, queue_id, start))
+        if mapping is None:
+            return None
+        if len(self._published) >= _PUBLISHED_MAX:
+            self._published.clear()
+        # A separate slice, which outlives the mapping's release.
+        published = PublishedFile(self._table.row_reader, row, changes, mapping.file.view[:], start // ENTRY_SIZE)
+        self._published[topic, queue_id] = published
+        return published if published.find(queue_offset) else None
 
     def entry(self, topic: bytes | str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code) of one entry; None if it is not published or deleted."""
@@ -118,6 +136,7 @@ class ConsumeQueueReader:
 
     def release_deleted(self) -> Iterator[None]:
         """Releases files of deleted entries and deleted queues; a step handles several thousand."""
+        self._published.clear()
         for number, place in enumerate(list(self._mapped), 1):
             mapping = self._mapped.get(place)
             if mapping is not None and self._is_deleted(place, mapping):
@@ -127,18 +146,19 @@ class ConsumeQueueReader:
 
     def close(self) -> None:
         """Releases all mappings."""
+        self._published.clear()
         for mapping in self._mapped.values():
             mapping.file.close()
         self._mapped.clear()
 
-    def _find_file(self, place: Place) -> MappedFile | None:
+    def _find_mapping(self, place: Place) -> _Mapping | None:
         changes = self._table.changes
         mapping = self._mapped.get(place)
         if mapping is not None:
             if mapping.changes == changes or self._is_on_disk(mapping):
                 mapping.changes = changes
                 self._mapped.move_to_end(place)
-                return mapping.file
+                return mapping
             self._mapped.pop(place).file.close()
         topic, queue_id, start = place
         path = self._paths.queue(os.fsdecode(topic), queue_id) / file_name(start)
@@ -146,11 +166,11 @@ class ConsumeQueueReader:
             file = MappedFile(path, start, self._file_size, writable=False, size_option="mappedFileSizeConsumeQueue")
         except FileNotFoundError:
             return None
-        self._mapped[place] = _Mapping(file, changes)
+        mapping = self._mapped[place] = _Mapping(file, changes)
         while len(self._mapped) > self._max_open:
             _, oldest = self._mapped.popitem(last=False)
             oldest.file.close()
-        return file
+        return mapping
 
     def _is_deleted(self, place: Place, mapping: _Mapping) -> bool:
         topic, queue_id, start = place

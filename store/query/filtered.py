@@ -118,10 +118,8 @@ class _ChosenEntries:
         """The chosen ones."""
         return self.entries_chosen
 
-    def entries_and_bounds(self, topic: str, queue_id: int, queue_offset: int) -> tuple[memoryview, int, int] | None:
-        """Both."""
-        entries = self.entries(topic, queue_id, queue_offset)
-        return None if entries is None else (entries, *self.bounds(topic, queue_id))
+    def published(self, topic: str, queue_id: int, queue_offset: int) -> None:
+        """The chosen entries are in no file."""
 
 
 class _Units:

@@ -40,7 +40,9 @@ cdef class Gatherer:
     )
     cpdef gather(
         self,
-        object entries_view,
+        object view,
+        Py_ssize_t begin,
+        Py_ssize_t end,
         set codes,
         long long max_count,
         long long wrote_offset,

@@ -20,6 +20,7 @@ from store.commit_log.record_check import check_record
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+    from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
 else:
     from headrace.protocol.big_endian import address_of, load_i32, load_i64, prefetch, store_bytes, store_i32
     from headrace.protocol.consume_queue_layout import (
@@ -106,7 +107,9 @@ class Gatherer:
 
     def gather(
         self,
-        entries_view: memoryview,
+        view: memoryview,
+        begin: int,
+        end: int,
         codes: set[int] | None,
         max_count: int,
         wrote_offset: int,
@@ -116,14 +119,16 @@ class Gatherer:
         disk_bytes: int,
         disk_count: int,
     ) -> None:
-        """Gathers the records of a pull from `entries_view` (whole entries; store spec, 3.5).
+        """Gathers the records of a pull from the entries in these bytes of `view`, the last of which may be a part of one (store spec, 3.5).
 
         `codes`: hashes of the wanted tags, None for all. Records below `in_memory_from` count as far behind and have
         smaller limits. The first matching record is taken whatever the limits.
         """
-        entries = address_of(entries_view)
-        at = 0
-        entries_end = len(entries_view) - len(entries_view) % ENTRY_SIZE
+        entries = address_of(view)
+        if begin < 0 or end > (PyMemoryView_GET_BUFFER(view).len if cython.compiled else len(view)):
+            raise IndexError(f"bytes {begin} to {end} are not all in the view")
+        at = begin
+        entries_end = end - (end - begin) % ENTRY_SIZE
         self.length = self.count = self.examined = 0
         self.last_physical_offset = -1
         self.removing = False
@@ -165,8 +170,8 @@ class Gatherer:
             if outcome == _GONE:
                 next_file = physical_offset - physical_offset % self._file_size + self._file_size
             elif physical_offset != 0 or size != FILLER_SIZE:  # a filler never had a record
-                self.unreadable.append((at // ENTRY_SIZE - 1, physical_offset))
-        self.examined = at // ENTRY_SIZE
+                self.unreadable.append(((at - begin) // ENTRY_SIZE - 1, physical_offset))
+        self.examined = (at - begin) // ENTRY_SIZE
 
     def _prefetch(self, physical_offset: int, size: int) -> None:
         """Asks for a record that is probably as long as the one before it."""

@@ -1,5 +1,7 @@
 """Reads messages of one queue from an offset on, for pulls (store spec, 3.5).
 
+A hot module (types in get.pxd): of each pull the hot path asks `try_gather`, without a Python object for each number it looks at.
+
 Nothing here waits. Records far behind the end of the log may not be in memory, and a page fault on a mapping stalls the whole
 process. Callers check for this (`is_cold`) and first call `warm` on a thread, which reads the records into memory without
 stalling other requests.
@@ -69,7 +71,9 @@ class MessageGetter:
         if entries is None or len(entries) < ENTRY_SIZE:
             following = offset - offset % self._entries_per_file + self._entries_per_file
             return self._nothing(GetMessageStatus.OFFSET_FOUND_NULL, offset, following, least, most)
-        is_far_behind = self._gather(topic, queue_id, offset, entries, max_count, codes)
+        is_far_behind = self._gather(
+            topic, queue_id, offset, entries, 0, len(entries), max_count, codes, self._control.wrote_offset
+        )
         gatherer = self.gatherer
         if gatherer.count:
             status = GetMessageStatus.FOUND
@@ -95,27 +99,38 @@ class MessageGetter:
         (next offset, lowest, one after the highest, whether to suggest a slave); None if there are no messages,
         or they may have to be read from disk.
         """
-        found = self._queues.entries_and_bounds(topic, queue_id, offset)
-        if found is None:
+        found = self._queues.published(topic, queue_id, offset)
+        wrote_offset = self._control.wrote_offset
+        if found is None or self._may_fault(found.physical_offset, wrote_offset):
             return None
-        entries, least, most = found
-        if len(entries) < ENTRY_SIZE or self._may_fault(ENTRY.unpack_from(entries)[0]):
+        gatherer = self.gatherer
+        is_far_behind = self._gather(
+            topic, queue_id, offset, found.view, found.begin, found.end, max_count, codes, wrote_offset
+        )
+        if not gatherer.count:
             return None
-        is_far_behind = self._gather(topic, queue_id, offset, entries, max_count, codes)
-        if not self.gatherer.count:
-            return None
-        return offset + self.gatherer.examined, least, most, is_far_behind
+        return offset + gatherer.examined, found.least, found.most, is_far_behind
 
     def _gather(
-        self, topic: str, queue_id: int, offset: int, entries: memoryview, max_count: int, codes: set[int] | None
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        view: memoryview,
+        begin: int,
+        end: int,
+        max_count: int,
+        codes: set[int] | None,
+        wrote_offset: int,
     ) -> bool:
-        """Gathers. Returns whether the last examined entry is far behind the end of the log."""
+        """Gathers from the entries in these bytes. Returns whether the last examined one is far behind the end of the log."""
         limits = self._limits
-        wrote_offset = self._control.wrote_offset
         in_memory_from = wrote_offset - self._sources.in_memory_bytes
         gatherer = self.gatherer
         gatherer.gather(
-            entries[: max(_ENTRIES_BYTES, max_count * ENTRY_SIZE)],
+            view,
+            begin,
+            min(end, begin + max(_ENTRIES_BYTES, max_count * ENTRY_SIZE)),
             codes,
             max_count,
             wrote_offset,
@@ -155,10 +170,10 @@ class MessageGetter:
 
         Asks the kernel whether the page of the first one is in memory, without waiting for the disk.
         """
-        return self._may_fault(self.physical_offset_at(topic, queue_id, offset))
+        return self._may_fault(self.physical_offset_at(topic, queue_id, offset), self._control.wrote_offset)
 
-    def _may_fault(self, physical_offset: int) -> bool:
-        if not 0 <= physical_offset < self._control.wrote_offset - _WARM_WINDOW:
+    def _may_fault(self, physical_offset: int, wrote_offset: int) -> bool:
+        if not 0 <= physical_offset < wrote_offset - _WARM_WINDOW:
             return False
         file = self._log.file_for(physical_offset)
         if file is None:

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from headrace.protocol.consume_queue_layout import ENTRY_SIZE
 from store.commit_log.reader import CommitLogReader, PublishedOffsets
 from store.config import StoreConfig
+from store.consume_queue.published_file import PublishedFile
 from store.query.unreadable_records import UnreadableRecords
 
 
@@ -19,8 +20,8 @@ class QueueEntries(Protocol):
     def entries(self, topic: str, queue_id: int, queue_offset: int) -> memoryview | None:
         """The published entries from this offset to the end of their file."""
 
-    def entries_and_bounds(self, topic: str, queue_id: int, queue_offset: int) -> tuple[memoryview, int, int] | None:
-        """Both, read together; None without entries."""
+    def published(self, topic: str, queue_id: int, queue_offset: int) -> PublishedFile | None:
+        """Where the entries are, with the bounds; None without entries."""
 
 
 class TransferLimits(Protocol):

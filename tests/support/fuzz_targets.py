@@ -476,9 +476,13 @@ class HotPulls(_Mutated):
         log = _log_of(random.Random(3), 30)
         gatherer = Gatherer(lambda offset: memoryview(log.data) if offset < LOG_FILE else None, LOG_FILE)
 
-        def read(_plan: PullPlan, _queue_id: int, offset: int, most: int) -> tuple[int, int, int, bool] | None:
+        def read(
+            _topic: str, _queue_id: int, offset: int, most: int, _codes: set[int] | None
+        ) -> tuple[int, int, int, bool] | None:
             gatherer.gather(
-                memoryview(log.entries)[min(offset, 30) * ENTRY_SIZE :],
+                memoryview(log.entries),
+                min(offset, 30) * ENTRY_SIZE,
+                30 * ENTRY_SIZE,
                 None,
                 most,
                 log.end,
@@ -626,7 +630,7 @@ class Gathered(_LogTarget):
         gatherer = Gatherer(lambda offset: file if 0 <= offset < LOG_FILE else None, LOG_FILE)
         whole = entries[: len(entries) - len(entries) % ENTRY_SIZE]
         codes = {1, 2} if end & 1 else None
-        gatherer.gather(whole, codes, 20, end, end // 2, 3000, 16, 1500, 8)
+        gatherer.gather(whole, 0, len(whole), codes, 20, end, end // 2, 3000, 16, 1500, 8)
         body = gatherer.body()
         selector = EntrySelector(lambda offset: file if 0 <= offset < LOG_FILE else None, LOG_FILE)
         selected = selector.select(

@@ -32,7 +32,7 @@ from broker.filtering.consumer_filter_table import ConsumerFilterTable
 from broker.filtering.pull_filters import PullFilters
 from broker.json_file import JsonFile
 from broker.pulling.held_pulls import HeldPulls
-from broker.pulling.hot_pull import PullPath, PullPlan
+from broker.pulling.hot_pull import PullPath
 from broker.pulling.long_polling import LongPolling
 from broker.pulling.pull_answers import PullAnswers
 from broker.pulling.pull_checks import PullChecks
@@ -259,11 +259,8 @@ class SmallBroker:
     def _make_pull_path(self) -> PullPath:
         getter = self.getter
 
-        def read(plan: PullPlan, queue_id: int, offset: int, max_count: int) -> tuple[int, int, int, bool] | None:
-            return getter.try_gather(plan.topic, queue_id, offset, max_count, plan.codes)
-
         commits = self.store_config.broker_role != SLAVE
-        path = PullPath(getter.gatherer, read, self.offsets.commit, commits, CURRENT_VERSION)
+        path = PullPath(getter.gatherer, getter.try_gather, self.offsets.commit, commits, CURRENT_VERSION)
         self.topics.on_change(lambda _: path.forget_plans())
         self.groups.on_change(lambda _: path.forget_plans())
         self.clients.on_change(path.forget_plans)

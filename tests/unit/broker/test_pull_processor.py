@@ -469,15 +469,16 @@ def test_failure_is_answered_and_affects_no_other_client(
     other = filled.connect(40001)
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD))
     other.tell(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD))
-    get, calls = filled.getter.get, []
+    queues = filled.sources.queues
+    entries, calls = queues.entries, []
 
     def fail_once(*given: Any) -> Any:
         calls.append(given)
         if len(calls) == 1:
             raise OSError("the disk is gone")
-        return get(*given)
+        return entries(*given)
 
-    monkeypatch.setattr(filled.getter, "get", fail_once)
+    monkeypatch.setattr(queues, "entries", fail_once)
     filled.connect(40002).send(b"x")
     arrive(filled)
     assert [answer.code for answer in client.received()] == [ResponseCode.SYSTEM_ERROR]

@@ -1,4 +1,5 @@
 import os
+import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from ipc.cells import store_cell
 from ipc.errors import QueueTableFull
 from ipc.posix import Segment, anonymous_segment
 from ipc.queue_rows import (
+    CHANGES,
     FIRST_ROW_WORD,
     GENERATION,
     MAX_PHYSICAL_OFFSET,
@@ -16,9 +18,9 @@ from ipc.queue_rows import (
     MIN_QUEUE_OFFSET,
     ROW_WORDS,
     QueueRows,
+    RowReader,
 )
 from ipc.queue_table import (
-    CHANGES,
     ROW_COUNT,
     TOPIC_BYTES,
     QueueTable,
@@ -98,11 +100,35 @@ def test_interpreted_rows_equal_compiled_ones() -> None:
 
 
 @pytest.mark.parametrize("row", [-1, CAPACITY, 1 << 40])
-def test_row_beyond_the_table_is_never_stored(segment: Segment, row: int) -> None:
+def test_row_beyond_the_table_is_never_stored_or_loaded(segment: Segment, row: int) -> None:
     before = bytes(segment.view)
     with pytest.raises(IndexError):
         QueueRows(segment.words, CAPACITY).update(row, 1, 2, 3)
     assert bytes(segment.view) == before
+    with pytest.raises(IndexError):
+        RowReader(segment.words, CAPACITY).load(row)
+
+
+def rows_that_are_loaded(given: bytes) -> bytes:
+    """Rows of random words as they are loaded; those with an odd generation are not."""
+    words = memoryview(bytearray(given)).cast("q")
+    reader = RowReader(words, CAPACITY)
+    loaded = []
+    for row in range(CAPACITY):
+        is_loaded = reader.load(row)
+        loaded.append(repr((is_loaded, reader.min_queue_offset, reader.max_queue_offset, reader.max_physical_offset)))
+        assert not is_loaded or reader.changes == words[CHANGES]
+        assert is_loaded == (words[row_word(row) + GENERATION] % 2 == 0)
+    return "".join(loaded).encode()
+
+
+def test_interpreted_reader_of_rows_equals_the_compiled_one() -> None:
+    given = random.Random(4).randbytes(size_bytes(CAPACITY))
+    expected = rows_that_are_loaded(given)
+    assert run_interpreted("unit.ipc.test_queue_table", "rows_that_are_loaded", given) == expected
+    assert run_compiled("unit.ipc.test_queue_table", "rows_that_are_loaded", given) == expected
+    assert b"True" in expected
+    assert b"False" in expected
 
 
 def test_change_counter_moves_with_rows_but_not_with_bounds(segment: Segment) -> None:

@@ -26,7 +26,8 @@ class Pair:
         segment = anonymous_segment(size_bytes(64))
         format_queue_table(segment, "0", 64)
         self.writer = ConsumeQueueWriter(paths, CONFIG, QueueTableWriter(segment))
-        self.reader = ConsumeQueueReader(paths, CONFIG, QueueTable(segment), max_open=2)
+        self.table = QueueTable(segment)
+        self.reader = ConsumeQueueReader(paths, CONFIG, self.table, max_open=2)
 
     def put(self, first: int, last: int, topic: bytes = b"Topic", start: int = 0) -> None:
         for queue_offset in range(first, last):
@@ -38,9 +39,22 @@ class Pair:
         return None if data is None else [entry[0] for entry in entries_of(bytes(data))]
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
-    found = Pair(tmp_path)
+class Published(Pair):
+    """Reads with `published`, as the hot path of pulls."""
+
+    def offsets(self, queue_offset: int, topic: str = "Topic") -> list[int] | None:
+        found = self.reader.published(topic, 0, queue_offset)
+        if found is None:
+            return None
+        assert (found.least, found.most) == self.reader.bounds(topic, 0)
+        offsets = [entry[0] for entry in entries_of(bytes(found.view[found.begin : found.end]))]
+        assert found.physical_offset == offsets[0]
+        return offsets
+
+
+@pytest.fixture(params=[Pair, Published])
+def pair(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pair]:
+    found: Pair = request.param(tmp_path)
     yield found
     found.reader.close()
     found.writer.close()
@@ -113,6 +127,66 @@ def test_recreated_queue_is_not_read_from_its_old_file(pair: Pair) -> None:
     assert pair.offsets(0) is None
     pair.put(0, 2, start=9000)
     assert pair.offsets(0) == [9000, 9010]
+
+
+def test_row_that_another_queue_took_over_is_not_read_as_this_ones(pair: Pair) -> None:
+    pair.put(0, 3)
+    assert pair.offsets(1) == [10, 20]
+    cursor = pair.writer.find(b"Topic", 0)
+    assert cursor is not None
+    pair.writer.drop(cursor)
+    pair.put(0, 5, b"Other", start=500)  # in the row that is free now
+    assert pair.offsets(1) is None
+    assert pair.offsets(1, "Other") == [510, 520, 530, 540]
+
+
+def test_queue_that_changes_while_it_is_looked_for_is_not_found_in_its_old_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Published(tmp_path)
+    pair.put(0, 3)
+    find = pair.table.find
+
+    def find_and_lose(topic: bytes, queue_id: int) -> int:
+        row = find(topic, queue_id)
+        cursor = pair.writer.find(b"Topic", 0)
+        assert cursor is not None
+        pair.writer.drop(cursor)
+        pair.put(0, 5, b"Other", start=500)
+        pair.put(0, 1, start=9000)
+        return row
+
+    monkeypatch.setattr(pair.table, "find", find_and_lose)
+    assert pair.offsets(0) is None
+    monkeypatch.undo()
+    assert pair.offsets(0) == [9000]
+    assert pair.offsets(1) is None
+    pair.reader.close()
+    pair.writer.close()
+
+
+def test_offset_without_an_entry_makes_no_file_be_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Published(tmp_path)
+    pair.put(0, 50)  # to the end of the first file
+    monkeypatch.setattr("store.consume_queue.reader.MappedFile", None)
+    for offset in (50, 51, -1, 1 << 62):
+        assert pair.offsets(offset) is None
+    monkeypatch.undo()
+    assert pair.offsets(49) == [490]
+    pair.reader.close()
+    pair.writer.close()
+
+
+def test_entries_of_more_queues_than_are_remembered_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.consume_queue.reader._PUBLISHED_MAX", 2)
+    pair = Published(tmp_path)
+    for number in range(5):
+        pair.put(0, 2, b"Topic%d" % number, start=number * 100)
+    for number in [0, 1, 2, 3, 4, 0, 2, 4, 1]:
+        assert pair.offsets(0, f"Topic{number}") == [number * 100, number * 100 + 10]
+    assert len(mapped_files(tmp_path)) <= 5
+    pair.reader.close()
+    pair.writer.close()
 
 
 def test_more_queues_than_mappings_can_be_read(pair: Pair) -> None:

@@ -13,6 +13,7 @@ from store.query.gather import Gatherer
 FILE_SIZE = 1 << 16
 A, B = tags_code("a"), tags_code("b")
 NO_LIMIT = 1 << 40
+OTHERS = ENTRY.pack(0, 1, A) * 2
 
 
 class Log:
@@ -55,8 +56,19 @@ class Log:
     ) -> Gatherer:
         gatherer = Gatherer(self.file_for, FILE_SIZE)
         end = self.end if wrote_offset is None else wrote_offset
-        gatherer.gather(memoryview(entries or self.entries), codes, count, end, recent_from, *limits)
+        asked = entries or self.entries
+        # Others before and after them, which must not be read.
+        view = memoryview(b"".join([OTHERS, asked, OTHERS]))
+        gatherer.gather(view, len(OTHERS), len(OTHERS) + len(asked), codes, count, end, recent_from, *limits)
         return gatherer
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-20, 20), (0, 41), (0, 1 << 40)])
+def test_entries_outside_the_view_are_never_read(begin: int, end: int) -> None:
+    log = Log()
+    with pytest.raises(IndexError):
+        Gatherer(log.file_for, FILE_SIZE).gather(memoryview(bytes(40)), begin, end, None, 100, 1 << 20, 0, 1, 1, 1, 1)
+    assert log.asked == []
 
 
 def bodies(gatherer: Gatherer) -> list[bytes]:
@@ -233,7 +245,7 @@ def test_buffer_grows_for_a_large_record_and_is_reused() -> None:
     log.put(bytes(60_000))
     gatherer = log.gather()
     assert [len(body) for body in bodies(gatherer)] == [5, 60_000, 60_000]
-    gatherer.gather(memoryview(log.entries[:ENTRY_SIZE]), None, 1, log.end, 0, NO_LIMIT, 10, NO_LIMIT, 10)
+    gatherer.gather(memoryview(log.entries), 0, ENTRY_SIZE, None, 1, log.end, 0, NO_LIMIT, 10, NO_LIMIT, 10)
     assert bodies(gatherer) == [b"small"]
 
 
