@@ -260,7 +260,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         except ssl.SSLError as error:
             self._fail(_reason(error))
             return
-        self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        self._transport.writelines(pieces)
 
     def close(self) -> None:
         """Sends the peer the end of the stream, and closes once all written bytes are sent."""
