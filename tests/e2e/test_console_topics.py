@@ -56,6 +56,7 @@ def test_topic_is_created_changed_and_deleted_as_the_sdk_sees_it(appliance: Appl
         assert admin.send("/topics/Orders/delete", {"confirm": "orders"}).status == 400
         assert "Orders" in sdk.topic_configs(appliance.broker)
         assert admin.send("/topics/Orders/delete", {"confirm": "Orders"}).status == 303
+        assert admin.send("/topics/%C3%83/delete", {"confirm": "Ã"}).status == 404  # no topic can have this name
         assert "Orders" not in sdk.topic_configs(appliance.broker)
 
 

@@ -110,7 +110,14 @@ def token(console: RunningConsole, role: str) -> str:
     return found[0]
 
 
-def operations(console: RunningConsole) -> list[APIOperation[Any, Any, Any, Any]]:
+@pytest.fixture(scope="module")
+def tokens(console: RunningConsole) -> dict[str, str]:
+    """A token of each role. Made first: the requests change passwords, too, and after many wrong ones a user cannot log in for a while."""
+    return {role: token(console, role) for role in ("admin", "viewer")}
+
+
+@pytest.fixture(scope="module")
+def operations(console: RunningConsole, tokens: dict[str, str]) -> list[APIOperation[Any, Any, Any, Any]]:
     """The operations of the document that the console serves."""
     admin = console.browser()
     assert admin.log_in("admin", PASSWORD).status == 303
@@ -159,10 +166,13 @@ def names_of(appliance: Appliance) -> dict[str, list[str]]:
 
 
 def test_administrator_gets_answers_of_the_document_to_valid_and_invalid_requests(
-    appliance: Appliance, console: RunningConsole
+    appliance: Appliance,
+    console: RunningConsole,
+    tokens: dict[str, str],
+    operations: list[APIOperation[Any, Any, Any, Any]],
 ) -> None:
-    secret, names, statuses = token(console, "admin"), names_of(appliance), Counter[int]()
-    for operation in operations(console):
+    secret, names, statuses = tokens["admin"], names_of(appliance), Counter[int]()
+    for operation in operations:
         known = {} if operation.method == "post" and operation.path in REFUSED_BY_SERVERS else names
         for mode in GenerationMode:
             statuses += check(operation, mode, EXAMPLES, known, console, secret)
@@ -170,11 +180,14 @@ def test_administrator_gets_answers_of_the_document_to_valid_and_invalid_request
 
 
 def test_viewer_gets_answers_of_the_document_and_is_refused_changes(
-    appliance: Appliance, console: RunningConsole
+    appliance: Appliance,
+    console: RunningConsole,
+    tokens: dict[str, str],
+    operations: list[APIOperation[Any, Any, Any, Any]],
 ) -> None:
-    secret, names, statuses = token(console, "viewer"), names_of(appliance), Counter[int]()
+    secret, names, statuses = tokens["viewer"], names_of(appliance), Counter[int]()
     of_own_account = {"/account/password", "/account/zone", "/tokens", "/tokens/{token}/delete"}
-    for operation in operations(console):
+    for operation in operations:
         answers = check(operation, GenerationMode.POSITIVE, EXAMPLES - 1, names, console, secret)
         if operation.method == "post" and operation.path not in of_own_account:
             assert set(answers) == {403}, (operation.label, answers)

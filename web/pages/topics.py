@@ -470,6 +470,8 @@ class TopicPages:
                 topic=topic,
             )
         before = (await self._reader.configs()).by_topic.get(topic, {})
+        if not before and names.topic_problem(topic) is not None:  # which brokers refuse
+            raise NotFound("the topic {topic} does not exist", "Check its name in the list of topics.", topic=topic)
         check_topic(topic, await self._reader.system_names())
         await self._cluster.admin.delete_topic(topic)
         return Outcome(

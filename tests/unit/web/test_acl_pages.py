@@ -123,6 +123,15 @@ def test_changed_account_keeps_each_broker_s_secret_key() -> None:
     assert answers.put == [("b:1", "secret-of-billing"), ("b:2", "secret-of-billing")]
 
 
+def test_secret_key_that_brokers_refuse_is_not_sent() -> None:
+    answers = Answers()
+    with pytest.raises(Invalid, match="fewer than 7 characters"):
+        put(answers, AccountForm(access_key="billing1", secret_key="123456"))
+    assert answers.put == []
+    put(answers, AccountForm(access_key="billing1", secret_key="1234567"))
+    assert answers.put == [("b:1", "1234567"), ("b:2", "1234567")]
+
+
 def test_new_secret_key_is_in_the_notice_only() -> None:
     answers = Answers()
     outcome = put(answers, AccountForm(access_key="created1"))

@@ -136,6 +136,8 @@ class AccountPage:
         """Creates or changes the account at the brokers. Raises Invalid, HeadraceError."""
         account = _account(form.access_key, form)
         Decisions([account], [])
+        if 0 < len(form.secret_key) < 7:
+            raise Invalid("the secret key has fewer than 7 characters", "Choose a longer one.")
         self._reads.cluster.forget()  # a secret key that was changed since must not be written back
         targets = await self._reads.targets(form.broker)
         known = {one.broker: one for one in await self._reads.all()}
