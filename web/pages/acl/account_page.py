@@ -19,6 +19,7 @@ from web.tables.table import Column, Kind, Table
 
 Word = Literal["DENY", "PUB", "SUB", "PUB|SUB"]
 _LIMIT: Final = 100_000
+_KEY_LENGTH: Final = 7  # brokers refuse shorter access and secret keys
 _SECRET_BYTES: Final = 24
 
 
@@ -50,7 +51,7 @@ class AccountForm(Rules, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `secret_key` empty: that of an existing account is kept, for a new one it is made.
     """
 
-    access_key: Annotated[str, msgspec.Meta(min_length=7, max_length=300)]
+    access_key: Annotated[str, msgspec.Meta(min_length=_KEY_LENGTH, max_length=300)]
     secret_key: Annotated[str, msgspec.Meta(max_length=300)] = ""
     broker: str = ""
 
@@ -136,7 +137,7 @@ class AccountPage:
         """Creates or changes the account at the brokers. Raises Invalid, HeadraceError."""
         account = _account(form.access_key, form)
         Decisions([account], [])
-        if 0 < len(form.secret_key) < 7:
+        if 0 < len(form.secret_key) < _KEY_LENGTH:
             raise Invalid("the secret key has fewer than 7 characters", "Choose a longer one.")
         self._reads.cluster.forget()  # a secret key that was changed since must not be written back
         targets = await self._reads.targets(form.broker)
@@ -276,7 +277,7 @@ def _trial(
     access_key: str, present: PlainAccessConfig | None, then: PlainAccessConfig, white: list[str], asked: str
 ) -> list[TrialRow]:
     """Each topic and group that the old or the new rules name, any other one, and the one that is asked for."""
-    if len(access_key) < 7:
+    if len(access_key) < _KEY_LENGTH:
         raise Invalid(
             "the access key {access_key} has fewer than 7 characters",
             "Choose a longer one.",
