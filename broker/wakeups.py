@@ -36,6 +36,7 @@ class Wakeups:
         self._control = control
         self._look = look
         self._seen: tuple[int, ...] = ()
+        self._ask_nobody()  # a killed predecessor may have asked
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watches the bells."""
@@ -54,7 +55,9 @@ class Wakeups:
                 return
 
     def look(self) -> None:
-        """Looks now: after a ring, and by the clock as the net below."""
+        """Looks now: after a ring, and by the clock as the net below. Nothing to do while nobody waits."""
+        if not any(one.is_asking or one.is_anyone() for one in self._waiting):
+            return
         self._ask_nobody()
         self._seen = self._offsets()
         self._look()

@@ -83,6 +83,8 @@ class HotRound:
                 self._puts.add(batch.began_ns, batch.puts)
         if held:
             appender.gate.wait(appender.log.wrote_offset, partial(self._answer_held, held))
+        # order: last, because it takes as long as some sends.
+        appender.log.raise_ahead()
 
     def _refuse(self, batches: list[HotBatch]) -> None:
         for batch in batches:

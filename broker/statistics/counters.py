@@ -58,13 +58,23 @@ class Counters:
         self._unreadable = unreadable
         # A current number, unlike the other counters, is not continued from a killed predecessor.
         self._counted = {name: page.read().get(name, 0) for name in _LEVELS}
-        self.add()  # a reader finds every counter as soon as the broker runs
+        for name in self._now():  # a reader finds every counter as soon as the broker runs
+            page.index_of(name)
+        self.add()
 
     def add(self) -> None:
-        """Called once per tick."""
+        """Called once per tick. Writes only what has changed: sends wait meanwhile."""
+        self._stats.gather()
+        now = self._now()
+        for name, value in now.items():
+            change = value - self._counted.get(name, 0)
+            if change:
+                self._page.add(name, change)
+        self._counted = now
+
+    def _now(self) -> dict[str, int]:
         stats = self._stats
-        stats.gather()
-        now = {
+        return {
             MESSAGES_IN: stats.messages_in,
             BYTES_IN: stats.bytes_in,
             PUTS_FAILED: stats.puts_failed,
@@ -84,6 +94,3 @@ class Counters:
             "connection_buffer_bytes": self._server.held_bytes,
             **{f"limit.{option}": count for option, count in self._server.faults.limits.items()},
         }
-        for name, value in now.items():
-            self._page.add(name, value - self._counted.get(name, 0))
-        self._counted = now

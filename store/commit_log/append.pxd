@@ -12,6 +12,7 @@ from headrace.protocol.record_layout cimport (
 ctypedef const unsigned char* _bytes_pointer
 
 cdef int _LIMIT_AHEAD
+cdef int _LIMIT_LOW
 
 cdef unsigned char *_address_of(unsigned char[::1] view) noexcept
 
@@ -46,6 +47,7 @@ cdef class CommitLogAppender:
     cpdef bint ensure(self, long long size)
     @cython.locals(start=cython.longlong, within=cython.longlong, blank=cython.longlong, at=Py_ssize_t, out='unsigned char *')
     cdef bint _roll(self) except -1
+    cpdef raise_ahead(self)
     @cython.locals(before=cython.longlong, limit=cython.longlong)
     cdef _raise_limit(self, long long end)
     @cython.locals(queues=TopicQueues)

@@ -43,7 +43,8 @@ if not cython.compiled:
         TOTAL_SIZE_AT,
     )
 
-_LIMIT_AHEAD = 256 * 1024  # limit: the maximum that a restart wipes beyond the end, against one more store per batch
+_LIMIT_AHEAD = 256 * 1024  # limit: how far it is raised: what a restart wipes, against one more store per batch
+_LIMIT_LOW = 64 * 1024  # limit: `raise_ahead` raises it when less is left; a batch at a low rate takes less
 
 
 class TopicQueues:
@@ -172,6 +173,11 @@ class CommitLogAppender:
         self._file_start = start
         self._file_end = start + self._file_size
         return True
+
+    def raise_ahead(self) -> None:
+        """Raises the limit for records to come, so that they need not wait for it. Called once their predecessors are answered."""
+        if self._append_limit < self._file_end and self._append_limit - self.wrote_offset < _LIMIT_LOW:
+            self._raise_limit(self._append_limit + 1)
 
     def _raise_limit(self, end: int) -> None:
         before = self._append_limit

@@ -70,6 +70,16 @@ def test_bound_of_own_figure_does_not_need_apache(bench: Any) -> None:
     assert missed.missed == ["sends: CPU, us a message: 1.00, goal <= 0.9"]
 
 
+@pytest.mark.parametrize(("ratio", "own", "is_missed"), [(5, 300, False), (3, 500, False), (5, 500, True)])
+def test_one_of_both_goals_is_enough(bench: Any, ratio: float, own: float, is_missed: bool) -> None:
+    report = report_of(
+        bench, {"reference": rates(100), "headrace": rates(400)}, goals={"rate": ratio}, own={"rate": own}
+    )
+    words = f">= {ratio} times or >= {own}"
+    assert line(report, "**sends**") == f"| **sends**: messages/s | 100 | 400 | 4.00 | {words} |"
+    assert report.missed == ([f"sends: messages/s: 4.00 times, 400, goal {words}"] if is_missed else [])
+
+
 def test_part_of_another_row_is_compared_round_by_round(bench: Any) -> None:
     done = [{"one": {"rate": a}, "other": {"rate": b}} for a, b in ((50, 100), (180, 200))]
     report = report_of(bench, {"headrace": done}, without="other", parts={"rate": 0.8})

@@ -83,6 +83,15 @@ def test_next_turn_is_published_by_itself(broker: SmallBroker) -> None:
     assert (broker.rings, broker.control.wrote_offset) == (2, 2 * first)
 
 
+def test_room_for_the_next_turn_is_made_after_this_one(make_broker: MakeBroker) -> None:
+    broker = make_broker(store={"mapped_file_size_commit_log": 1 << 20})
+    clients = connect(broker, 1)
+    for _ in range(80):
+        one_turn(broker, clients, send() * 20)
+        assert broker.control.append_limit - broker.control.wrote_offset >= 64 << 10
+    assert broker.control.wrote_offset > 256 << 10
+
+
 def test_answers_of_one_turn_wait_for_one_sync(synced: SmallBroker) -> None:
     waits: list[None] = []
     synced.gate._on_wait = lambda: waits.append(None)

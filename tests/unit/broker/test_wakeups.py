@@ -146,6 +146,17 @@ def test_each_of_both_bells_is_asked_for_when_the_other_is_already(waiting: Smal
     assert (is_asking(waiting), is_asking_dispatch(waiting)) == (False, True)
 
 
+def test_nothing_is_looked_at_while_nobody_waits(waiting: SmallBroker) -> None:
+    wakeups, looks = wired(waiting)
+    waiting.run(wakeups.look)
+    assert not looks
+    waiting.connect().tell(RequestCode.SEND_MESSAGE_V2, send_fields())
+    waiting.run(wakeups.look)
+    assert looks
+    FlushPublisher(waiting.control).flushed(waiting.control.wrote_offset, 1)
+    waiting.run(wakeups.look)
+
+
 def test_new_broker_clears_what_a_killed_one_had_asked_for(waiting: SmallBroker) -> None:
     waiting.instance.bells["broker"].prepare_sleep()
     waiting.instance.pull_bell().prepare_sleep()

@@ -193,6 +193,29 @@ def test_memory_is_populated_ahead_of_the_records_only(wrote_offset: int) -> Non
     assert len(populated) >= (3 * file_size - wrote_offset) >> 18
 
 
+@pytest.mark.parametrize("limit", [1 << 18, 5000])
+def test_limit_is_raised_ahead_when_little_is_left(limit: int) -> None:
+    ahead, file_size = 1 << 18, 1 << 20
+    populated: list[tuple[int, int]] = [(0, limit)]
+    words = memoryview(array("q", [0]))
+    publisher: Any = LogInMemory(1, file_size)
+    log = CommitLogAppender(
+        publisher, lambda _: memoryview(bytearray(file_size)), words, 0, file_size, 0, limit,
+        lambda start, end: populated.append((start, end)),
+    )  # fmt: skip
+    log.raise_ahead()
+    assert len(populated) == 1, "no file is open yet"
+    words[0] = 2 * file_size
+    queues, host = log.queues_of(b"T"), encode_host(STORE)
+    while log.wrote_offset < file_size:
+        log.append(queues, 0, 0, 0, 0, host, host, 0, 0, b"x" * 20_000, 0, b"", True)
+        for _ in range(2):
+            log.raise_ahead()
+            left = populated[-1][1] - log.wrote_offset
+            assert ahead // 4 <= left <= ahead + ahead // 4 or populated[-1][1] == file_size
+    assert [start for start, _ in populated[1:]] == [end for _, end in populated[:-1]]
+
+
 def test_appender_continues_at_the_end_of_the_log() -> None:
     before = LogInMemory(2, FILE_SIZE)
     put(before, b"before")
