@@ -5,6 +5,7 @@ same hash, and the record of an entry may be deleted; callers check the record.
 """
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from store.mapped_file import MappedFile
 from store.paths import StorePaths
 
 _MAPPINGS_MAX = 64  # limit: 27 GB of address space; older files are rarely queried
+_SETTLED_NS = 1_000_000_000  # limit: file systems record the time of a change to 10 ms or better
 
 
 class IndexHeader(NamedTuple):
@@ -55,6 +57,9 @@ class IndexReader:
         self._slots = config.max_hash_slot_num
         self._size = file_size(self._slots, config.max_index_num)
         self._mapped: dict[str, MappedFile] = {}
+        self._names: list[str] = []
+        self._changed_ns = -1
+        """When the directory had last been changed when `_names` were listed; -1 if that was too recent to tell a later change by its time."""
 
     def find(self, topic: str, key: str, begin: int, end: int) -> Iterator[int]:
         """Physical offsets of messages that may have this key, stored between `begin` and `end` (ms); newest file first.
@@ -79,7 +84,7 @@ class IndexReader:
     def release_deleted(self) -> None:
         """Releases files that have been deleted."""
         if self._mapped:
-            self._forget_all_but(list_names(self._directory))
+            self._list()
 
     def close(self) -> None:
         """Releases all mappings."""
@@ -108,9 +113,7 @@ class IndexReader:
 
     def _files(self) -> Iterator[MappedFile]:
         """The files of the configured length, newest first."""
-        names = list_names(self._directory)
-        self._forget_all_but(names)
-        for name in reversed(names):
+        for name in reversed(self._list()):
             file = self._mapped.get(name)
             if file is None:
                 file = self._map(self._directory / name)
@@ -120,6 +123,18 @@ class IndexReader:
                     self._mapped.pop(min(self._mapped)).close()
                 self._mapped[name] = file
             yield file
+
+    def _list(self) -> list[str]:
+        """The names of the files. They are read again only if the directory has changed: reading them takes longer than finding a key."""
+        try:
+            changed_ns = os.stat(self._directory).st_mtime_ns
+        except FileNotFoundError:
+            changed_ns = -1
+        if changed_ns != self._changed_ns or changed_ns < 0:
+            self._changed_ns = changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else -1
+            self._names = list_names(self._directory)
+            self._forget_all_but(self._names)
+        return self._names
 
     def _forget_all_but(self, names: Iterable[str]) -> None:
         for name in set(self._mapped) - set(names):
@@ -138,7 +153,7 @@ def read_header(view: memoryview | bytes) -> IndexHeader:
     """The header at the beginning of a file's bytes; a count of 0 is read as 1."""
     # order: one copy, then unpack: the struct module reads a mapping byte by byte, and might see half of a field.
     header = IndexHeader(*HEADER.unpack(bytes(view[:HEADER_SIZE])))
-    return header._replace(next_number=max(header.next_number, 1))
+    return header if header.next_number >= 1 else header._replace(next_number=1)
 
 
 def list_names(directory: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """IndexWriter and IndexReader: what is put is found, over rolls, restarts, kills in the middle of a key, and deletion."""
 
 import os
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from headrace.model.java_hash import string_hash
 from store import fault_point
 from store.config import StoreConfig
+from store.index import reader
 from store.index.layout import HEADER, entry_position, file_size, fold_hash
 from store.index.reader import IndexReader, list_names, read_header
 from store.index.writer import IndexWriter, format_name, parse_name
@@ -232,6 +234,37 @@ def test_other_files_in_the_index_folder_are_ignored(index: Index) -> None:
     index.put("key", 100)
     index.restart()
     assert index.find("key") == [100]
+
+
+def test_directory_is_read_again_only_after_a_change(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[Path] = []
+
+    def count(directory: Path) -> list[str]:
+        listed.append(directory)
+        return list_names(directory)
+
+    monkeypatch.setattr(reader, "list_names", count)
+    for number in range(5):
+        index.put(f"K{number}", 100 + number)
+    os.utime(index.paths.index, ns=(1, time.time_ns() - (2 << 30)))
+    for _ in range(9):
+        assert index.find("K3") == [103]
+    assert len(listed) == 1
+    for number in range(5, 30):  # another file after every 9
+        index.put(f"K{number}", 100 + number)
+        assert index.find(f"K{number}") == [100 + number]
+    assert len(list_names(index.paths.index)) > 2
+
+
+def test_file_that_came_in_the_same_tick_of_the_clock_is_found(index: Index) -> None:
+    index.put("K0", 100)
+    now = time.time_ns()
+    os.utime(index.paths.index, ns=(now, now))
+    assert index.find("K0") == [100]
+    for number in range(1, 15):
+        index.put(f"K{number}", 100 + number)
+    os.utime(index.paths.index, ns=(now, now))
+    assert index.find("K14") == [114]
 
 
 def test_file_name_is_the_local_time_and_unique(index: Index) -> None:
