@@ -23,3 +23,5 @@ cdef class HotRound:
     cpdef add(self, HotBatch batch)
     @cython.locals(batches=list, batch=HotBatch, held=list)
     cpdef end(self)
+    @cython.locals(batch=HotBatch, answers=bytes)
+    cpdef _answer_held(self, list batches, status)

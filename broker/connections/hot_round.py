@@ -21,6 +21,7 @@ from headrace.remoting.connection import Connection
 from store.status import PutMessageStatus
 
 _PART = 32  # limit: messages that a slave gets at once; fewer cost more wake-ups
+_OK = PutMessageStatus.PUT_OK  # a member of an enum takes as long to find as a batch to answer
 
 
 class HotBatch:
@@ -83,8 +84,9 @@ class HotRound:
                 self._puts.add(batch.began_ns, batch.puts)
         if held:
             appender.gate.wait(appender.log.wrote_offset, partial(self._answer_held, held))
-        # order: last, because it takes as long as some sends.
-        appender.log.raise_ahead()
+        else:
+            # order: last, because it takes as long as some sends. Where answers wait for a sync, zeros written during it would slow it.
+            appender.log.raise_ahead()
 
     def _refuse(self, batches: list[HotBatch]) -> None:
         for batch in batches:
@@ -97,7 +99,7 @@ class HotRound:
             self._puts.add(batch.began_ns, batch.puts)
             answers = batch.held
             batch.connection.count_requests(-batch.puts)
-            if status is not PutMessageStatus.PUT_OK:
+            if status is not _OK:
                 answers = b"".join(_recoded(answers, status))
             batch.channel.write(answers)
 
