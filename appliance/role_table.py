@@ -231,6 +231,9 @@ def _prepare_flush() -> None:
 def _run_flush(context: RoleContext, broker: BrokerConfiguration) -> None:
     from store.flush import daemon
 
+    if broker.store.is_sync_flush:
+        # A sync waits for the disk two or three times; woken, it waited again, for a client that computed, and so did all answers.
+        process.take_short_slices()
     daemon.run(context, broker.store, broker.store_paths)
 
 
