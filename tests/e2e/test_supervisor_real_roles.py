@@ -19,6 +19,7 @@ from ipc.names import instance_hash
 from support.bare_requests import ask
 from support.headrace_process import headrace
 from support.plain_sender import PlainSender
+from support.scheduling import HAS_SLICES, scheduling_of
 from support.servers import free_ports, wait_until
 from support.watched import WatchedProcess as HeadraceProcess
 
@@ -179,6 +180,14 @@ def test_disabled_roles_do_not_run(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL, *arguments, ports=(name_server, broker)).wait_ready() as appliance:
         assert set(appliance.status()["roles"]).isdisjoint({"nameserver", "ha"})
         assert not connects(name_server)
+        assert appliance.stop() == 0
+
+
+@pytest.mark.parametrize("flush_type", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_flush_has_short_slices_where_answers_wait_for_it(flush_type: str, tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", *SMALL, "--set", f"flushDiskType={flush_type}").wait_ready() as appliance:
+        has_short = scheduling_of(appliance.pid_of("flush")).slice_ns == 100_000
+        assert has_short == (HAS_SLICES and flush_type == "SYNC_FLUSH")
         assert appliance.stop() == 0
 
 

@@ -92,6 +92,17 @@ def test_room_for_the_next_turn_is_made_after_this_one(make_broker: MakeBroker) 
     assert broker.control.wrote_offset > 256 << 10
 
 
+def test_no_room_is_made_while_a_sync_is_awaited(make_broker: MakeBroker) -> None:
+    broker = make_broker(store={"mapped_file_size_commit_log": 1 << 20, "flush_disk_type": "SYNC_FLUSH"})
+    clients = connect(broker, 1)
+    left = []
+    for _ in range(80):
+        one_turn(broker, clients, send() * 20)
+        left.append(broker.control.append_limit - broker.control.wrote_offset)
+        flush(broker, broker.control.wrote_offset)
+    assert min(left) < 64 << 10 < max(left)
+
+
 def test_answers_of_one_turn_wait_for_one_sync(synced: SmallBroker) -> None:
     waits: list[None] = []
     synced.gate._on_wait = lambda: waits.append(None)
