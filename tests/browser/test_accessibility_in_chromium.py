@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from support.accessibility import findings, wide_tables
-from support.console import PASSWORD
+from support.chromium import log_in
 from support.console_world import World, console_world
 
 pytestmark = pytest.mark.slow
@@ -44,14 +44,6 @@ CUT = """() => {
     return found;
 }"""
 """What is empty, and what is cut, with nothing that shows it: a large screen may scroll tables, whose edges then have a shadow."""
-
-
-def log_in(page: Page, port: int) -> None:
-    page.goto(f"http://127.0.0.1:{port}/login")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-    page.wait_for_url(f"http://127.0.0.1:{port}/")  # and its scripts
 
 
 def test_pages_about_one_thing_are_reached(world: World) -> None:

@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from support.appliance import Appliance
-from support.console import PASSWORD, first_administrator, is_up
+from support.chromium import log_in
+from support.console import first_administrator, is_up
 from support.servers import free_port, wait_until
 
 pytestmark = pytest.mark.slow
@@ -31,10 +32,7 @@ def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
 
 def test_account_is_tried_created_and_checked(appliance: Appliance, page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
-    page.goto(f"http://127.0.0.1:{appliance.command[appliance.command.index('--console-port') + 1]}/acl")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
+    log_in(page, appliance.console_port, "/acl")
     expect(page.get_by_role("heading", level=1)).to_have_text("ACL")
     page.get_by_role("link", name="Create an account").click()
     page.get_by_label("Access key").fill("reporting")

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from support.chromium import log_in
 from support.console import PASSWORD, RunningConsole
 from support.servers import wait_until
 from web.history.history_file import HistoryFile
@@ -32,15 +33,8 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole
         yield console
 
 
-def log_in(page: Page, console: RunningConsole, path: str) -> None:
-    page.goto(f"http://127.0.0.1:{console.port}{path}")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-
-
 def test_chart_shows_the_history_its_range_and_its_values_at_the_keyboard(console: RunningConsole, page: Page) -> None:
-    log_in(page, console, "/charts?series=cluster.in,cluster.out,never.recorded,broker.p99/b&unit=rate")
+    log_in(page, console.port, "/charts?series=cluster.in,cluster.out,never.recorded,broker.p99/b&unit=rate")
     chart = page.locator("[data-chart]")
     expect(chart.locator("canvas")).to_be_visible()
     expect(chart.get_by_role("listitem").nth(1)).to_have_text("Delivered now 50 · maximum 50")
@@ -66,7 +60,7 @@ def test_chart_has_the_times_of_the_zone_that_the_user_chose(console: RunningCon
     zone, browser = ZoneInfo("Asia/Kathmandu"), console.browser()
     browser.log_in("admin", PASSWORD)
     assert browser.send("/account/zone", {"zone": str(zone)}, "/account").status == 303
-    log_in(page, console, "/charts?series=cluster.out&unit=rate")
+    log_in(page, console.port, "/charts?series=cluster.out&unit=rate")
     chart = page.locator("[data-chart]")
     expect(chart.locator("canvas")).to_be_visible()
     chart.get_by_role("img").focus()
@@ -82,7 +76,7 @@ def test_chart_has_the_times_of_the_zone_that_the_user_chose(console: RunningCon
 
 
 def test_chart_is_drawn_anew_for_the_other_theme_and_width(console: RunningConsole, page: Page) -> None:
-    log_in(page, console, "/charts?series=cluster.in&unit=rate")
+    log_in(page, console.port, "/charts?series=cluster.in&unit=rate")
     canvas = page.locator("[data-chart] canvas")
     expect(canvas).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="Received")).to_contain_text("maximum")
@@ -111,7 +105,7 @@ def test_legend_has_the_value_of_the_page_until_there_is_a_newer_sample(console:
 
     page.route("**/api/v1/history?*", answer)
     page.route("**/charts?*", with_values)
-    log_in(page, console, "/charts?series=cluster.in,cluster.out&unit=rate")
+    log_in(page, console.port, "/charts?series=cluster.in,cluster.out&unit=rate")
     page.goto(f"http://127.0.0.1:{console.port}/charts?series=cluster.in,cluster.out&unit=rate")
     items = page.locator("[data-chart]").get_by_role("listitem")
     expect(items.nth(0)).to_have_text("Received now 7 · maximum 7")
@@ -128,7 +122,7 @@ def test_legend_has_the_value_of_the_page_until_there_is_a_newer_sample(console:
 
 def test_charts_of_a_page_share_a_request(console: RunningConsole, page: Page) -> None:
     asked: list[str] = []
-    log_in(page, console, "/charts?series=a,b,c,d,e,f,cluster.in,cluster.out&unit=rate")
+    log_in(page, console.port, "/charts?series=a,b,c,d,e,f,cluster.in,cluster.out&unit=rate")
     page.on("request", lambda request: asked.append(request.url) if "/api/v1/history?" in request.url else None)
     page.reload()
     charts = page.locator("[data-chart]")
@@ -144,27 +138,27 @@ def test_charts_of_a_page_share_a_request(console: RunningConsole, page: Page) -
 
 
 def test_series_without_figures_says_so(console: RunningConsole, page: Page) -> None:
-    log_in(page, console, "/charts?series=never.recorded&unit=number")
+    log_in(page, console.port, "/charts?series=never.recorded&unit=number")
     expect(page.locator("[data-chart] .state")).to_have_text("There is no data for this period yet.")
     expect(page.get_by_role("listitem").filter(has_text="never.recorded")).to_have_text("never.recorded")  # once
     expect(page.locator("[data-chart] canvas")).to_have_count(0)
 
 
 def test_latency_of_zero_is_in_milliseconds(console: RunningConsole, page: Page) -> None:
-    log_in(page, console, "/charts?series=broker.p99/a&unit=latency")
+    log_in(page, console.port, "/charts?series=broker.p99/a&unit=latency")
     expect(page.get_by_role("listitem").filter(has_text="maximum")).to_contain_text("maximum 0 ms")
     expect(page.locator("tbody")).to_contain_text("0 ms")
 
 
 def test_units_are_in_the_language_of_the_page(console: RunningConsole, page: Page) -> None:
-    log_in(page, console, "/charts?series=broker.p99/a,broker.p99/b&unit=latency")
+    log_in(page, console.port, "/charts?series=broker.p99/a,broker.p99/b&unit=latency")
     page.get_by_role("button", name="中文").click()
     expect(page.get_by_role("listitem").filter(has_text="最高 1 ")).to_have_text("b 最高 1 分钟 15 秒")
     expect(page.locator("tbody")).to_contain_text("1 分钟 15 秒")
 
 
 def test_axis_is_as_narrow_as_its_values(console: RunningConsole, page: Page) -> None:
-    log_in(page, console, "/charts?series=cluster.out&unit=number")
+    log_in(page, console.port, "/charts?series=cluster.out&unit=number")
     over = page.locator("[data-chart] .u-over")
     expect(over).to_be_visible()
     assert over.evaluate("over => over.offsetLeft") < 50
@@ -172,7 +166,7 @@ def test_axis_is_as_narrow_as_its_values(console: RunningConsole, page: Page) ->
 
 def test_more_series_than_colours_are_drawn_in_several_charts(console: RunningConsole, page: Page) -> None:
     names = ["cluster.in", "cluster.out", *(f"broker.in/b{number}" for number in range(6))]
-    log_in(page, console, f"/charts?series={','.join(names)}&unit=rate")
+    log_in(page, console.port, f"/charts?series={','.join(names)}&unit=rate")
     expect(page.locator("[data-chart]")).to_have_count(2)
     expect(page.locator("[data-chart]").nth(1).locator(".state")).to_have_text("There is no data for this period yet.")
     colours = [

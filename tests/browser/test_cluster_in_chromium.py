@@ -8,7 +8,8 @@ from playwright.sync_api import Page, expect
 
 from headrace.sync import Admin
 from support.appliance import Appliance
-from support.console import PASSWORD, first_administrator, is_up
+from support.chromium import log_in
+from support.console import first_administrator, is_up
 from support.servers import free_port, wait_until
 
 pytestmark = pytest.mark.slow
@@ -26,10 +27,7 @@ def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
 
 def open_cluster(page: Page, appliance: Appliance) -> None:
     """Logs in and opens the page with the keyboard."""
-    page.goto(f"http://127.0.0.1:{appliance.command[appliance.command.index('--console-port') + 1]}/")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
+    log_in(page, appliance.console_port)
     expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
     page.wait_for_load_state()  # a key is lost before the script listens
     page.keyboard.press("g")
@@ -79,6 +77,7 @@ def test_tables_fit_a_screen_of_1440_pixels(appliance: Appliance, page: Page) ->
     page.get_by_role("button", name="Stop writes", exact=True).last.click()
     expect(page.get_by_role("status").first).to_contain_text("are stopped on the broker")
     page.get_by_role("button", name="Allow writes on the broker").click()
+    expect(page.get_by_role("status").first).to_contain_text("are allowed on the broker")
     page.goto(urljoin(page.url, "/alerts/rules/new%20dead%20letters"))
     page.get_by_text("Change the rule").click()
     page.get_by_role("button", name="Save", exact=True).click()

@@ -82,6 +82,7 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Search topics, groups, clients, messages")
     page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
     page.goto(page.url.partition("/topics")[0] + "/messages")
     page.get_by_label("Topic", exact=True).first.fill("FromTheBrowser")
     page.keyboard.press("Enter")

@@ -9,7 +9,8 @@ from playwright.sync_api import Page, expect
 
 from headrace.sync import Message, Producer
 from support.appliance import Appliance
-from support.console import PASSWORD, first_administrator, is_up
+from support.chromium import log_in
+from support.console import first_administrator, is_up
 from support.servers import free_port, wait_until
 
 pytestmark = pytest.mark.slow
@@ -24,10 +25,7 @@ def test_topic_is_exported_and_read_with_pyarrow(tmp_path: Path, page: Page) -> 
         with Producer("producers", appliance.name_server) as producer:
             for number in range(30):
                 producer.send(Message("Orders" if number % 3 else "Bills", f"message {number}"))
-        page.goto(f"http://127.0.0.1:{port}/topics/Orders")
-        page.get_by_label("User name").fill("admin")
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Log in").click()
+        log_in(page, port, "/topics/Orders")
         page.get_by_role("main").get_by_role("link", name="Export messages", exact=True).click()
         expect(page.get_by_label("Target: the name of a folder")).to_have_value("Orders")
         page.get_by_role("button", name="Start", exact=True).click()

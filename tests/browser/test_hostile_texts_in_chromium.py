@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from support.console import PASSWORD
+from support.chromium import log_in
 from support.console_world import World
 from support.hostile_world import BASE, HOSTILE, HOSTILE_KEY, hostile_world
 from support.servers import wait_until
@@ -25,11 +25,7 @@ def test_texts_of_others_never_run(world: World, page: Page) -> None:
     asked: set[str] = set()
     page.on("request", lambda one: asked.add(urlsplit(one.url).path))
     site = f"http://127.0.0.1:{world.port}{BASE}"
-    page.goto(f"{site}/login")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-    page.wait_for_url(f"{site}/")
+    log_in(page, world.port, f"{BASE}/")
     for route, path in sorted(world.pages.items()):
         page.goto(f"{site}{path}")
         for chart in page.locator("[data-chart]").all():

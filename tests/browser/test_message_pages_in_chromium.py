@@ -9,7 +9,8 @@ from headrace import Admin, Message, Reject
 from headrace.client.consuming.received_message import ReceivedMessage
 from support.accessibility import wide_tables
 from support.appliance import Appliance
-from support.console import PASSWORD, RunningConsole
+from support.chromium import log_in
+from support.console import RunningConsole
 from support.consuming import create_topic, eventually, push
 from support.error_pages import answered
 from support.sdk import dump, patient, producing, run
@@ -55,17 +56,10 @@ async def give_up_three(appliance: Appliance) -> None:
         await dump(admin, "%DLQ%billing", 3)  # brokers create and register the topic a little later
 
 
-def log_in(page: Page, console: RunningConsole, path: str) -> None:
-    page.goto(f"http://127.0.0.1:{console.port}{path}")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-
-
 def test_dead_letters_are_marked_as_handled_with_a_note_and_no_longer_listed_or_counted(
     page: Page, console: RunningConsole
 ) -> None:
-    log_in(page, console, "/dead-letters/billing")
+    log_in(page, console.port, "/dead-letters/billing")
     page.route("**/handle", answered)
     rows = page.locator("#table-letters tbody tr")
     expect(rows).to_have_count(3)
@@ -115,7 +109,7 @@ def test_dead_letters_are_marked_as_handled_with_a_note_and_no_longer_listed_or_
 def test_filter_entered_before_the_scripts_are_there_is_taken_up(
     path: str, shown: str, enter: Callable[[Page], object], page: Page, console: RunningConsole
 ) -> None:
-    log_in(page, console, path)
+    log_in(page, console.port, path)
     rows = page.locator("main tbody")
     expect(rows).to_contain_text(shown)
     held: list[Route] = []
@@ -132,7 +126,7 @@ def test_filter_entered_before_the_scripts_are_there_is_taken_up(
 
 
 def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page, console: RunningConsole) -> None:
-    log_in(page, console, "/")
+    log_in(page, console.port)
     needy = page.locator("#table-attention").get_by_role("row").filter(has_text="billing")
     expect(needy.get_by_role("link", name="3", exact=True)).to_be_visible()  # its stored dead letters
     page.get_by_role("navigation").get_by_role("link", name="Dead letters", exact=True).click()
@@ -182,7 +176,7 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
 
 
 def test_key_is_found_in_the_dead_letters_of_the_topic_s_groups_too(page: Page, console: RunningConsole) -> None:
-    log_in(page, console, "/messages?by=key&topic=Orders&key=order-1")
+    log_in(page, console.port, "/messages?by=key&topic=Orders&key=order-1")
     rows = page.locator("#table-messages tbody tr")
     expect(rows.first).to_contain_text("Orders")
     expect(rows.nth(1).get_by_role("link", name="dead letter of billing")).to_be_visible()
@@ -192,7 +186,7 @@ def test_key_is_found_in_the_dead_letters_of_the_topic_s_groups_too(page: Page, 
 
 
 def test_way_of_a_message_is_found_by_its_key_as_a_time_line(page: Page, console: RunningConsole) -> None:
-    log_in(page, console, "/")
+    log_in(page, console.port)
     page.get_by_role("link", name="Message trace", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Message trace")
     page.get_by_label("or key").fill("order-1")
@@ -214,7 +208,7 @@ def test_way_of_a_message_is_found_by_its_key_as_a_time_line(page: Page, console
 
 
 def test_reset_offers_the_only_topic_and_warns_of_a_time_in_the_future(page: Page, console: RunningConsole) -> None:
-    log_in(page, console, "/groups/billing/reset")
+    log_in(page, console.port, "/groups/billing/reset")
     expect(page.get_by_label("Topic", exact=True)).to_have_value("Orders")
     page.get_by_label("Time (").fill("2100-01-01 09:00:00")
     page.get_by_role("button", name="Preview").click()
@@ -225,7 +219,7 @@ def test_reset_offers_the_only_topic_and_warns_of_a_time_in_the_future(page: Pag
 
 
 def test_reset_sends_the_fields_of_the_chosen_place_only(page: Page, console: RunningConsole) -> None:
-    log_in(page, console, "/groups/billing/reset")
+    log_in(page, console.port, "/groups/billing/reset")
     page.get_by_label("Topic", exact=True).fill("Orders")
     page.get_by_label("Time (").fill("2026-11-23 09:00:00")
     page.get_by_role("button", name="Preview").click()

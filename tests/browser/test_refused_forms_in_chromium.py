@@ -8,7 +8,8 @@ from playwright.sync_api import Page, expect
 from headrace.sync import Admin
 from support.accessibility import findings
 from support.appliance import Appliance
-from support.console import PASSWORD, first_administrator, is_up
+from support.chromium import log_in
+from support.console import first_administrator, is_up
 from support.error_pages import answered
 from support.servers import free_port, wait_until
 
@@ -26,14 +27,10 @@ def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
 
 
 def test_message_is_corrected_and_sent(appliance: Appliance, page: Page) -> None:
-    console = f"http://127.0.0.1:{appliance.command[appliance.command.index('--console-port') + 1]}"
+    console = f"http://127.0.0.1:{appliance.console_port}"
     with Admin(appliance.name_server) as sdk:
         sdk.create_topic("Letters", 1)
-    page.goto(f"{console}/login")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-    page.wait_for_url(f"{console}/")
+    log_in(page, appliance.console_port)
     page.route("**/topics/Letters/messages", answered)
     page.route("**/messages?*", answered)
     page.set_viewport_size({"width": 390, "height": 500})

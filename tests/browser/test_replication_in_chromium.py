@@ -9,7 +9,8 @@ from playwright.sync_api import Page, expect
 from headrace import Message
 from headrace.sync import Admin, Producer
 from support.appliance import Appliance
-from support.console import PASSWORD, first_administrator, is_up
+from support.chromium import log_in
+from support.console import first_administrator, is_up
 from support.servers import free_port, free_ports, wait_until
 
 pytestmark = pytest.mark.slow
@@ -48,10 +49,7 @@ def reload_until(page: Page, table: str, *texts: str) -> None:
 
 
 def test_slave_is_disconnected_then_in_sync_then_gone(master: Appliance, port: int, tmp_path: Path, page: Page) -> None:
-    page.goto(f"http://127.0.0.1:{port}/")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
+    log_in(page, port)
     expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
     page.wait_for_load_state()  # a key is lost before the script listens
     page.keyboard.press("g")

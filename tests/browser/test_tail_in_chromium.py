@@ -10,7 +10,8 @@ from playwright.sync_api import Page, expect
 from headrace import Message
 from headrace.sync import Admin, Producer
 from support.appliance import Appliance
-from support.console import PASSWORD, Browser, first_administrator, is_up
+from support.chromium import log_in
+from support.console import Browser, first_administrator, is_up
 from support.servers import free_port, wait_until
 
 pytestmark = pytest.mark.slow
@@ -48,10 +49,7 @@ def read_events(
 
 
 def test_tail_shows_messages_as_they_are_sent_and_pauses(appliance: Appliance, admin: Browser, page: Page) -> None:
-    page.goto(f"http://127.0.0.1:{admin.port}/topics/Tailed/tail")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
+    log_in(page, admin.port, "/topics/Tailed/tail")
     expect(page.get_by_role("status")).to_have_text("Waiting for messages.")
     with Producer("tailed", appliance.name_server) as producer:
         wait_until(lambda: _is_shown(producer, page), 60, "a message in the tail")

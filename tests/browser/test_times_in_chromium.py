@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from support.chromium import log_in
 from support.console import PASSWORD, RunningConsole
 from support.error_pages import answered
 
@@ -27,10 +28,7 @@ def log_in_from_shanghai(page: Page, console: RunningConsole, path: str) -> None
     zone = page.context.new_cdp_session(page)
     zone.send("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Shanghai"})
     page.route("**/messages?*", answered)
-    page.goto(f"http://127.0.0.1:{console.port}{path}")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
+    log_in(page, console.port, path)
     if path.startswith("/messages"):
         page.get_by_label("Topic", exact=True).first.fill("Orders")
 
@@ -66,6 +64,7 @@ def test_time_is_entered_and_shown_in_the_zone_of_the_browser(
 def test_times_are_shown_as_forms_accept_them_in_chinese_too(console: RunningConsole, page: Page) -> None:
     log_in_from_shanghai(page, console, "/account")
     page.get_by_role("button", name="中文").click()
+    expect(page.get_by_role("button", name="English")).to_be_visible()
     page.goto(f"http://127.0.0.1:{console.port}/users")
     time = page.locator("time").first
     expect(time).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"))

@@ -8,7 +8,8 @@ from playwright.sync_api import Page, expect
 from headrace import Admin, Message, MessageQueue, TransactionProducer
 from headrace.model.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC
 from support.appliance import Appliance
-from support.console import PASSWORD, RunningConsole
+from support.chromium import log_in
+from support.console import RunningConsole
 from support.consuming import create_topic
 from support.sdk import PATIENCE_S, dump, eventually, patient, producing, run
 
@@ -62,15 +63,8 @@ async def send_all(appliance: Appliance) -> None:
         await eventually(is_first, "the check has passed all messages before")
 
 
-def log_in(page: Page, console: RunningConsole) -> None:
-    page.goto(f"http://127.0.0.1:{console.port}/")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-
-
 def test_waiting_messages_of_a_level_and_timers_are_found_by_clicks(page: Page, console: RunningConsole) -> None:
-    log_in(page, console)
+    log_in(page, console.port)
     page.get_by_role("link", name="Delayed messages", exact=True).click()
     expect(page.get_by_text("2 messages with a delay level wait for delivery.")).to_be_visible()
     page.locator("#table-levels").get_by_role("link", name="18", exact=True).click()
@@ -85,7 +79,7 @@ def test_waiting_messages_of_a_level_and_timers_are_found_by_clicks(page: Page, 
 def test_discarded_transaction_is_chosen_with_the_keyboard_and_checked_again(
     page: Page, console: RunningConsole
 ) -> None:
-    log_in(page, console)
+    log_in(page, console.port)
     page.get_by_role("link", name="Transactions", exact=True).click()
     expect(page.locator("#table-halves tbody tr")).to_have_count(1)
     expect(page.locator("#table-halves")).to_contain_text("undecided")

@@ -47,6 +47,7 @@ class Appliance:
         """
         self.data = data
         self.ports = ports or free_ports()
+        self.console_port = console_port or 0
         data.mkdir(parents=True, exist_ok=True)
         self.log = data.with_name(data.name + ".log")
         self.command = [
