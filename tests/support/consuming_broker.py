@@ -35,6 +35,8 @@ class ConsumingBroker(FakeBroker):
         self.locked_by: dict[MessageQueue, str] = {}
         self.errors: dict[int, list[int]] = defaultdict(list)
         self.other_members: list[str] = []
+        self.stored_meanwhile = 0
+        """How many messages of each pull are stored after the broker has read the queue's end."""
         self._arrived = asyncio.Event()
 
     def store(self, topic: str, *bodies: bytes, queue_id: int | None = None, **properties: str) -> None:
@@ -114,6 +116,7 @@ class ConsumingBroker(FakeBroker):
         found = self.records[key][offset - first :][: int(ext["maxMsgNums"])]
         if not found:
             return response_to(command, 19, "none", ext=bounds | {"nextBeginOffset": str(offset)})
+        bounds["maxOffset"] = str(end - self.stored_meanwhile)
         return response_to(command, 0, "FOUND", bounds | {"nextBeginOffset": str(offset + len(found))}, b"".join(found))
 
     def _other(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:

@@ -152,6 +152,8 @@ class Puller:
             self._suggested[queue] = suggested
         messages: list[ReceivedMessage] = []
         if status is PullStatus.FOUND:
+            # compat: RocketMQ reads the end before the messages, and some of these may have been stored since.
+            max_offset = max(max_offset, next_offset)
             messages = cut_records(answer.body, Origin(queue, min_offset, max_offset, self._namespace))
             if subscription.tags_set and is_tag_type(subscription.expression_type):
                 # Brokers compare only hashes of tags.

@@ -55,7 +55,7 @@ class ReceivedMessage(MessageExt):
     """A received message: a MessageExt with these additions.
 
     `queue`              the queue that it was read from (of the group's retry topic, for a redelivery)
-    `max_offset`         the end of that queue when it was read: `message.max_offset - message.queue_offset` is the lag
+    `max_offset`         the end of that queue when it was read: `message.max_offset - message.queue_offset` is the lag, at least 1
     `transaction_id`     of a message that was sent in a transaction
     """
 

@@ -1,11 +1,11 @@
-"""Pulls of a push consumer: the offsets that they carry, and the version of the subscription."""
+"""Pulls of consumers: the offsets that they carry, the version of the subscription, and the bounds in their results."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from headrace import PushConsumer, ReceivedMessage, StartFrom
+from headrace import PullConsumer, PushConsumer, ReceivedMessage, StartFrom
 from headrace.client.consuming import queue_pull
 from headrace.model import pull_sys_flag
 from headrace.protocol.remoting_command import RemotingCommand
@@ -199,5 +199,20 @@ def test_reassigned_queues_do_not_change_the_subscription_of_other_pulls() -> No
                 broker.store("T", b"3", queue_id=0, TAGS="a")
                 await gathered.receive([b"2", b"3"])
                 await eventually(lambda: broker.versions(0)[-1] > known, "it is pulled with that")
+
+    run(main())
+
+
+def test_end_of_the_queue_is_never_before_the_messages_of_the_pull() -> None:
+    """RocketMQ reads the end first, and then finds messages that were stored in the meantime."""
+
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, broker), PullConsumer("g", cluster.name_server) as consumer:
+            broker.store("T", b"0", b"1", b"2")
+            broker.stored_meanwhile = 2
+            (queue,) = await consumer.queues("T")
+            result = await consumer.pull(queue, "*", 0, 32)
+        assert result.max_offset == 3
+        assert [message.max_offset - message.queue_offset for message in result.messages] == [3, 2, 1]
 
     run(main())
