@@ -112,6 +112,7 @@ def test_pages_without_a_login_and_errors_have_no_finding(world: World, page: Pa
     assert findings(page) == []
     page.get_by_role("button", name="中文").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh")
+    page.wait_for_load_state()
     assert findings(page) == []
     failed = world.admin.get("/topics/nothing")
     assert failed.status == 404

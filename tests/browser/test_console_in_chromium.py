@@ -38,6 +38,7 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     page.keyboard.press("g")
     page.keyboard.press("t")
     expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
+    page.wait_for_load_state()  # the script sets the focus
     page.get_by_text("Create a topic").click()
     name = page.get_by_label("Name", exact=True)
     expect(name).to_be_focused()
@@ -79,6 +80,7 @@ def test_first_login_creates_a_topic_that_the_sdk_sees(appliance: Appliance, pag
     page.keyboard.press("Enter")
     page.get_by_role("link", name="FromTheBrowser").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Topic FromTheBrowser")
+    page.wait_for_load_state()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Search topics, groups, clients, messages")
     page.keyboard.press("Escape")
@@ -111,6 +113,7 @@ def test_page_rates_a_new_password_and_shows_what_is_typed(console: RunningConso
     expect(page.get_by_label("Password")).to_have_attribute("type", "password")
     page.get_by_role("main").get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Your account admin")
+    page.wait_for_load_state()  # the script rates what is entered
     password, rating = page.get_by_label("New password (at least 12 characters)"), page.locator(".strength")
     expect(rating).to_be_hidden()
     for text, word in (

@@ -142,7 +142,7 @@ def test_dead_letters_are_chosen_with_the_keyboard_and_all_sent_again(page: Page
     page.keyboard.press("Space")
     page.get_by_role("button", name="Resend selected").click()
     expect(page.get_by_role("status")).to_contain_text("Dead letters resent: 1.")
-
+    page.wait_for_load_state()  # the script chooses all
     expect(page.get_by_text("Choose all")).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 800})
     expect(page.get_by_text("Choose all")).to_be_visible()

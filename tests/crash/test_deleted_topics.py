@@ -15,7 +15,7 @@ QUEUES = 4
 
 def send(appliance: Appliance, queue_id: int, *bodies: bytes) -> None:
     """Sends to one queue and returns when all messages are acknowledged."""
-    with Producer("sender", appliance.name_server) as producer:
+    with Producer("sender", appliance.name_server, send_timeout=60) as producer:
         queue = next(one for one in producer.queues(TOPIC) if one.queue_id == queue_id)
         for body in bodies:
             producer.send(Message(TOPIC, body), queue=queue)
@@ -72,6 +72,7 @@ def test_group_reads_recreated_topic_from_its_first_message(tmp_path: Path) -> N
         with Admin(appliance.name_server) as admin:
             admin.create_topic(TOPIC, QUEUES)
             send(appliance, 0, b"new")
+            wait_until(lambda: max_offsets(appliance) == [1, 0, 0, 0], 30, "the new message is in its queue")
             assert (
                 admin.consumer_offset("readers", queue) == 0
             )  # the offset of a group without one whose messages are all in memory

@@ -225,7 +225,7 @@ def leave_a_deleted_topics_queues(appliance: Appliance, tmp_path: Path) -> None:
 @pytest.mark.parametrize("points", choices(WHEN_FILES_EXPIRE), ids=name_of)
 def test_store_is_intact_when_a_role_dies_during_retention(points: tuple[str, ...], java: Java, tmp_path: Path) -> None:
     kill = armed(points, tmp_path)
-    settings = {**BUSY, "fileReservedTime": "0", "deleteCommitLogFilesInterval": "10"}
+    settings = {**BUSY, "fileReservedTime": "0", "deleteWhen": "", "deleteCommitLogFilesInterval": "10"}
     with Appliance(tmp_path / "data", settings=settings, environment=kill.environment()) as appliance:
         with Load(java, appliance, tmp_path) as load:
             load.wait_for_more(1500)
@@ -296,7 +296,7 @@ def until_it_works(do: Callable[[], None]) -> None:
 
 def send(appliance: Appliance, *keys: str) -> None:
     """Sends to the topic that is repeatedly deleted."""
-    with Producer("killed-sender", appliance.name_server) as producer:
+    with Producer("killed-sender", appliance.name_server, send_timeout=60) as producer:
         for key in keys:
             producer.send(Message(DOOMED, key.encode(), keys=key))
 

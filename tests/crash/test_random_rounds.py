@@ -272,7 +272,7 @@ class Life:
         return [one for key, one in self.journal.acknowledged.items() if key not in self.excused]
 
     def send_doomed(self, count: int) -> None:
-        with Producer("doomed-sender", self.appliance.name_server) as producer:
+        with Producer("doomed-sender", self.appliance.name_server, send_timeout=60) as producer:
             for _ in range(count):
                 self._numbers += 1
                 result = producer.send(Message(DOOMED, b"body", keys=str(self._numbers)))

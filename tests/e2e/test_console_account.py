@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -71,8 +72,7 @@ def problems_of(browser: Browser) -> dict[str, str]:
     """By page what its problems are."""
     found = {}
     for path in PAGES:
-        wait_until(lambda path=path: browser.get(path).status != 504, 60, path)  # type: ignore[misc]
-        found[path] = browser.get(path).cause
+        found[path] = browser.answered(path, {HTTPStatus.GATEWAY_TIMEOUT}).cause
     return found
 
 

@@ -74,8 +74,8 @@ def test_list_has_brokers_with_figures_and_name_servers_with_their_brokers(
     [name_server] = answer["name_servers"]["rows"]
     assert (name_server["address"], name_server["brokers"]) == (appliance.name_server, [appliance.broker])
     for page in ("/cluster", broker_page(appliance), f"/cluster/writes/{broker['broker']}"):
-        assert admin.get(page).status == 200, page
-    assert "commitLogMaxOffset" in admin.get(broker_page(appliance) + "?figures.filter=commitLogMax").text
+        assert admin.answered(page).status == 200, page
+    assert "commitLogMaxOffset" in admin.answered(broker_page(appliance) + "?figures.filter=commitLogMax").text
 
 
 def test_each_option_has_the_source_of_its_value(appliance: Appliance, admin: Browser, conf: Path) -> None:
@@ -93,7 +93,7 @@ def test_each_option_has_the_source_of_its_value(appliance: Appliance, admin: Br
     of_name_server = options(admin, name_server)
     assert of_name_server["brokerChannelExpiredTime"]["origin"] == "default"
     assert [key for key, row in of_name_server.items() if row["origin"].startswith("changed")] == []
-    assert "brokerChannelExpiredTime" in admin.get(f"{name_server}?key=brokerChannelExpiredTime").text
+    assert "brokerChannelExpiredTime" in admin.answered(f"{name_server}?key=brokerChannelExpiredTime").text
 
 
 def test_changed_option_is_seen_by_the_sdk_and_saved(

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from support.console import Browser, Page
+from support.console import Browser
 from support.console_world import World, declared_routes
 from support.hostile_world import BASE, HOSTILE, HOSTILE_KEY, LETTERS, hostile_world
 from support.servers import wait_until
@@ -125,22 +125,10 @@ def routes(tmp_path_factory: pytest.TempPathFactory) -> list[Route]:
     return declared_routes(tmp_path_factory.mktemp("declared"))
 
 
-def answered(browser: Browser, path: str) -> Page:
-    """The answer. Brokers may be too slow on a busy machine."""
-    pages: list[Page] = []
-
-    def is_answered() -> bool:
-        pages.append(browser.get(path))
-        return pages[-1].status not in {502, 503, 504}
-
-    wait_until(is_answered, 60, path)
-    return pages[-1]
-
-
 @pytest.fixture(scope="module")
 def pages(world: World) -> dict[str, Reader]:
     """Every page, by its route."""
-    return {route: Reader(answered(world.admin, path).text) for route, path in world.pages.items()}
+    return {route: Reader(world.admin.answered(path).text) for route, path in world.pages.items()}
 
 
 def test_every_page_is_reached_by_links(world: World, routes: list[Route]) -> None:
@@ -163,7 +151,7 @@ def test_pages_in_chinese_have_no_english_units_and_words(world: World) -> None:
     english = {text for text, chinese in catalogue("zh").items() if text != chinese} - NAMES
     left = {}
     for route, path in world.pages.items():
-        page = Reader(answered(browser, path).text)
+        page = Reader(browser.answered(path).text)
         shown = {*page.pieces, *page.of("title", "aria-label", "placeholder", "data-label")}
         left[route] = {text for text in shown if text in english or UNIT.search(text)}
     assert {route: texts for route, texts in left.items() if texts} == {}
@@ -174,7 +162,7 @@ def chinese(world: World) -> dict[str, Reader]:
     """Every page in Chinese, by its route."""
     browser = Browser(world.port, BASE)
     browser.cookies = {**world.admin.cookies, "language": "zh"}
-    return {route: Reader(answered(browser, path).text) for route, path in world.pages.items()}
+    return {route: Reader(browser.answered(path).text) for route, path in world.pages.items()}
 
 
 def test_every_label_of_pages_in_chinese_is_chinese(chinese: dict[str, Reader]) -> None:
@@ -233,24 +221,24 @@ def test_every_address_is_below_the_path_of_the_console_and_is_served(
                 assert any(shape.fullmatch(path.removeprefix(BASE)) for shape in shapes), (route, tag, name, value)
             elif name not in {"data-base", "data-base-path"}:
                 asked.setdefault((path, arguments), value)  # of those that differ in values only, one
-    found = {address: answered(browser, address).status for address in asked.values()}
+    found = {address: browser.answered(address).status for address in asked.values()}
     assert {address: status for address, status in found.items() if status != 200} == {}
 
 
 def rows_of(world: World, path: str) -> dict[str, list[int]]:
     """Of each table: the rows on its page, in the API, the API's total, and the rows in CSV and in JSON Lines."""
     address, _, arguments = path.partition("?")
-    tables = {name: one for name, one in answered(world.admin, f"/api/v1{path}").json().items() if is_table(one)}
+    tables = {name: one for name, one in world.admin.answered(f"/api/v1{path}").json().items() if is_table(one)}
     sizes = [f"{name}.size={ALL_ROWS}" for name in tables] + [f"size={ALL_ROWS}"]
     whole = f"{address}?{'&'.join([*filter(None, [arguments]), *sizes])}"
-    found = answered(world.admin, f"/api/v1{whole}").json()
-    shown = Reader(answered(world.admin, whole).text).rows
+    found = world.admin.answered(f"/api/v1{whole}").json()
+    shown = Reader(world.admin.answered(whole).text).rows
     assert shown.keys() == tables.keys(), path
     counts = {}
     for name in tables:
         exported = f"{address}?{'&'.join([*filter(None, [arguments]), f'table={name}'])}"
-        lines = answered(world.admin, f"{exported}&format=jsonl").body.splitlines()
-        cells = list(csv.reader(io.StringIO(answered(world.admin, f"{exported}&format=csv").text, newline="")))
+        lines = world.admin.answered(f"{exported}&format=jsonl").body.splitlines()
+        cells = list(csv.reader(io.StringIO(world.admin.answered(f"{exported}&format=csv").text, newline="")))
         counts[name] = [shown[name], len(found[name]["rows"]), found[name]["total"], len(cells) - 1, len(lines)]
     return counts
 
@@ -277,7 +265,7 @@ def test_exports_of_messages_have_all_that_the_page_has(world: World, routes: li
     for route in exports:
         page = world.pages[route.removesuffix("/export")]
         [[shown, *_]] = rows_of(world, page).values()
-        lines = answered(world.admin, f"{page}/export?format=jsonl").body.splitlines()
-        cells = list(csv.reader(io.StringIO(answered(world.admin, f"{page}/export?format=csv").text, newline="")))
+        lines = world.admin.answered(f"{page}/export?format=jsonl").body.splitlines()
+        cells = list(csv.reader(io.StringIO(world.admin.answered(f"{page}/export?format=csv").text, newline="")))
         assert (len(lines), len(cells) - 1, shown) == (LETTERS,) * 3, route
     assert exports

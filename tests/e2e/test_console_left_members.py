@@ -23,7 +23,9 @@ def test_member_that_left_is_named_with_its_address_and_queues(tmp_path: Path) -
             bodies = await send(appliance, "Orders", 1)
             async with push(appliance, "billing", "Orders", gathered):
                 await gathered.receive(bodies)
-                console = await asyncio.to_thread(RunningConsole, tmp_path / "console", appliance.name_server)
+                console = await asyncio.to_thread(
+                    RunningConsole, tmp_path / "console", appliance.name_server, api_timeout=30
+                )
                 consoles.append(console)
                 return await asyncio.to_thread(watched, console)
 

@@ -95,12 +95,12 @@ def has_confirmation(page: Page) -> bool:
 def test_every_form_comes_back_with_what_was_entered(world: World, changes: dict[str, Change]) -> None:  # type: ignore[type-arg]
     seen: set[str] = set()
     wait_until(
-        lambda: all(map(has_confirmation, map(world.admin.get, PREVIEWS))), 30, "stored offsets that would change"
+        lambda: all(map(has_confirmation, map(world.admin.answered, PREVIEWS))), 30, "stored offsets that would change"
     )
     [found] = world.admin.read("/messages?by=key&topic=Orders&key=order-1")["messages"]["rows"]
     message = f"/messages/{found['offset_id']}"
     for path in [*world.pages.values(), *PREVIEWS, message]:
-        for form in forms_of(world.admin.get(path).text):
+        for form in forms_of(world.admin.answered(path).text):
             if form.method != "post" or form.action in OF_THE_LAYOUT:
                 continue
             shape = shape_of(form, changes)
@@ -127,7 +127,7 @@ def test_every_search_comes_back_with_what_was_entered(world: World) -> None:
     seen: set[str] = set()
     refused = 0
     for path in world.pages.values():
-        for form in forms_of(world.admin.get(path).text):
+        for form in forms_of(world.admin.answered(path).text):
             key = f"{form.action} {form.hidden}"
             if form.method != "get" or form.style != "fields" or key in seen:
                 continue
@@ -201,7 +201,7 @@ def test_viewer_is_shown_no_button_that_leads_to_nothing(world: World, changes: 
     shown = 0
     faults: list[tuple[str, object]] = []
     for path in [*world.pages.values(), *PREVIEWS, f"/messages/{found['offset_id']}"]:
-        page = viewer.get(path)
+        page = viewer.answered(path)
         if page.status in {403, 404}:  # a token of the administrator
             continue
         assert page.status == 200, (path, page.cause)
@@ -209,7 +209,7 @@ def test_viewer_is_shown_no_button_that_leads_to_nothing(world: World, changes: 
         boxes = Boxes(page.text)
         faults += [(path, title) for title in boxes.empty]
         faults += [(path, label) for label in ("Stop or allow writes", "Reset the offsets") if label in page.text]
-        faults += [(path, link) for link in boxes.links if viewer.get(unescape(link)).status == 403]
+        faults += [(path, link) for link in boxes.links if viewer.answered(unescape(link)).status == 403]
         for form in forms_of(page.text):
             if form.method == "post" and form.action not in OF_THE_LAYOUT:
                 route = changes[shape_of(form, changes)]

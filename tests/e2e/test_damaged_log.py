@@ -60,7 +60,12 @@ def test_only_damaged_messages_are_unreadable_and_damage_is_reported(tmp_path: P
         )
         text = appliance.run("status", "--data", str(appliance.data)).stdout
         assert f"unreadable records skipped: {len(hit)}" in text
-        log = (appliance.data / "logs" / "headrace.log").read_text().splitlines()
         for queue_offset in hit:
             told = f"topic=PlainTopic queue_id=0 queue_offset={queue_offset} physical_offset={places[queue_offset]} "
-            assert sum(told in line and " error " in line for line in log) == 1
+
+            def count(told: str = told) -> int:
+                log = (appliance.data / "logs" / "headrace.log").read_text().splitlines()
+                return sum(told in line and " error " in line for line in log)
+
+            wait_until(lambda: count() > 0, DEADLINE_S, "the line in the log")
+            assert count() == 1

@@ -1,5 +1,6 @@
 """The appliance's files are not accessible to other users and are never written through a symbolic link."""
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
@@ -27,8 +28,13 @@ def usual_umask() -> Iterator[None]:
     os.umask(before)
 
 
-def files_of(data: Path) -> list[Path]:
-    return [path for path in data.rglob("*") if stat.S_ISREG(path.lstat().st_mode)]
+def files_of(data: Path) -> dict[Path, int]:
+    """The modes of the files. The temporary ones of a running appliance may be renamed meanwhile."""
+    found = {}
+    for path in data.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            found[path] = path.lstat().st_mode
+    return {path: mode for path, mode in found.items() if stat.S_ISREG(mode)}
 
 
 @pytest.mark.usefixtures("usual_umask")
@@ -46,7 +52,7 @@ def test_files_have_no_access_for_others_and_read_only_access_for_the_group(tmp_
             sender.send(1)
         assert ask(broker, RequestCode.UPDATE_BROKER_CONFIG, b"maxMessageSize=1000000\n").code == 0
         assert ask(name_server, RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=true\n").code == 0
-        open_to_others = {path.name for path in files_of(data) if path.stat().st_mode & 0o137}
+        open_to_others = {path.name for path, mode in files_of(data).items() if mode & 0o137}
         assert appliance.stop() == 0
     names = {path.name for path in files_of(data)}
     assert names >= {
@@ -58,7 +64,7 @@ def test_files_have_no_access_for_others_and_read_only_access_for_the_group(tmp_
         "broker.conf",
         "namesrv.properties",
     }
-    assert open_to_others == {path.name for path in files_of(data) if path.stat().st_mode & 0o137} == set()
+    assert open_to_others == {path.name for path, mode in files_of(data).items() if mode & 0o137} == set()
 
 
 def test_symbolic_link_in_place_of_a_file_is_refused_and_its_target_unchanged(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
 
     listed = browser.read("/dead-letters?filter=paged-dead")["groups"]["rows"]
     assert [(row["group"], row["messages"], row["problem"]) for row in listed] == [(group, 4, "")]
-    page = browser.get(f"/dead-letters/{group}")
+    page = browser.answered(f"/dead-letters/{group}")
     assert "&lt;img src=x" in page.text
     assert PAYLOAD not in page.text
     assert browser.read(f"/dead-letters/{group}?end=2020-01-01")["count"] == 0
@@ -89,7 +89,7 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
     assert handled.status == 303, handled.cause
     assert [row["keys"] for row in letters(browser, group, 1, "?state=handled")] == [["key-0"]]
     assert PAYLOAD not in browser.get(f"/dead-letters/{group}?state=handled").text
-    exported = [json.loads(one) for one in browser.get(f"/dead-letters/{group}/export").text.splitlines()]
+    exported = [json.loads(one) for one in browser.answered(f"/dead-letters/{group}/export").text.splitlines()]
     assert sorted((one["keys"], one["handled_by"], one["note"]) for one in exported if one["handled_at"]) == [
         (["key-0"], "admin", PAYLOAD)
     ]
@@ -123,17 +123,17 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
             assert sorted(message.body for message in others.messages) == sorted(bodies), "only the group gets copies"
 
     asyncio.run(asyncio.wait_for(main(), DEADLINE_S))  # `run` would find the console's own threads
-    run_page = browser.get(f"/dead-letters/{group}/progress")
+    run_page = browser.answered(f"/dead-letters/{group}/progress")
     assert run_page.status == 200, run_page.cause
     assert letters(browser, group, 0) == []
     rows = letters(browser, group, 4, "?state=handled")
     assert all(row["resent_at"] and row["copy_id"] and row["handled_by"] == "admin" for row in rows)
-    exported = [json.loads(one) for one in browser.get(f"/dead-letters/{group}/export").text.splitlines()]
+    exported = [json.loads(one) for one in browser.answered(f"/dead-letters/{group}/export").text.splitlines()]
     done = ("resent_at", "copy_id", "handled_at", "handled_by", "note")
     assert {one["id"]: [one[key] for key in done] for one in exported} == {
         row["id"]: [row[key] for key in done] for row in rows
     }
-    message = browser.get(f"/messages/{rows[0]['offset_id']}")
+    message = browser.answered(f"/messages/{rows[0]['offset_id']}")
     assert f"/dead-letters/{group}/resend" in message.text
     assert browser.send(f"/messages/{rows[0]['offset_id']}/resend", {}).status == 400
 
@@ -146,7 +146,7 @@ def test_group_without_members_is_named_and_gets_its_copy_when_one_connects(brow
     pages = (f"/dead-letters/{group}", f"/messages/{row['offset_id']}")
     wait_until(lambda: browser.read(pages[0])["without_members"] == [group], 60, "the member to be gone")
     for page in pages:
-        assert warning in browser.get(page).text
+        assert warning in browser.answered(page).text
     done = browser.send(f"{pages[0]}/resend", {"message": row["offset_id"], "to": "group"})
     assert done.status == 303, done.cause
 

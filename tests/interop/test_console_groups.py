@@ -47,7 +47,7 @@ def test_list_and_page_show_the_member_and_the_lag_of_a_group(browser: Browser, 
         assert shown["settings"]["rows"][0]["retries"] == 16
 
         link = f"/groups/{group}/members/{quote(member['client'], safe='')}"
-        assert link in browser.get(f"/groups/{group}").text
+        assert link in browser.answered(f"/groups/{group}").text
         wait_until(
             lambda: "PullMessageService" in browser.read(f"{link}?stacks=yes").get("stacks", ""),
             60,
@@ -64,7 +64,7 @@ def test_list_and_page_show_the_member_and_the_lag_of_a_group(browser: Browser, 
 
     wait_until(is_behind, 60, "the list shows that nobody consumes the new messages")
     reason = "No member is connected, so nobody consumes these messages."
-    wait_until(lambda: reason in browser.get(f"/groups/{group}").text, 60, "the page names the reason of the lag")
+    wait_until(lambda: reason in browser.answered(f"/groups/{group}").text, 60, "the page names the reason of the lag")
 
 
 def test_unknown_group_is_not_found(browser: Browser) -> None:
@@ -106,9 +106,9 @@ def test_group_is_created_reset_copied_and_deleted(browser: Browser, server: Ser
     )
     assert run(offset(group)) == 7, "a preview changes nothing"
     for page in ("/groups", "/new-group", f"/groups/{group}", f"/groups/{group}/reset"):
-        assert browser.get(page).status == 200, page
-    assert f'/groups/{group}/clone">Clone offsets to another group</a>' in browser.get(f"/groups/{group}").text
-    confirm = browser.get(f"/groups/{group}/reset?topic=PagedReset&to=time&time=2026-01-01T00:00")
+        assert browser.answered(page).status == 200, page
+    assert f'/groups/{group}/clone">Clone offsets to another group</a>' in browser.answered(f"/groups/{group}").text
+    confirm = browser.answered(f"/groups/{group}/reset?topic=PagedReset&to=time&time=2026-01-01T00:00")
     assert "0 messages would be skipped, 7 would be consumed again." in confirm.text
     assert '<input type="hidden" name="time" value="2026-01-01T00:00">' in confirm.text
 

@@ -57,18 +57,18 @@ def test_message_is_found_by_both_ids_key_and_time(browser: Browser, server: Ser
         assert (row["tag"], row["keys"], row["body"]) == ("tag1", ["key-3"], '{"n":3}'), query
     assert len(rows(browser, "by=time&topic=PagedMessages&begin=0")) == 6
     assert len(rows(browser, "by=time&topic=PagedMessages&begin=0&tag=tag0&property=colour%3Dred")) == 3
-    assert browser.get("/messages").status == 200
-    nothing = browser.get("/messages?by=key&topic=PagedMessages&key=unknown")
+    assert browser.answered("/messages").status == 200
+    nothing = browser.answered("/messages?by=key&topic=PagedMessages&key=unknown")
     assert nothing.status == 200
     assert "<dd>PagedMessages</dd>" in nothing.text
     assert "No message was found." in nothing.text
 
     for message_id in (unique_id, offset_id):
-        page = browser.get(f"/messages/{message_id}?topic=PagedMessages")
+        page = browser.answered(f"/messages/{message_id}?topic=PagedMessages")
         assert page.status == 200, page.text
         assert "&#34;n&#34;: 3" in page.text
         assert "colour" in page.text
-    assert len(browser.get("/messages?by=time&topic=PagedMessages&begin=0&format=csv").text.splitlines()) == 7
+    assert len(browser.answered("/messages?by=time&topic=PagedMessages&begin=0&format=csv").text.splitlines()) == 7
 
 
 def test_whole_body_of_a_message_is_downloaded(browser: Browser, server: Server, client: Client) -> None:
@@ -92,7 +92,7 @@ def test_whole_body_of_a_message_is_downloaded(browser: Browser, server: Server,
 
 
 def test_failed_search_is_an_error_and_never_an_empty_list(browser: Browser) -> None:
-    assert browser.get("/messages?by=time&topic=NoSuchTopicHere&begin=0").status == 404
+    assert browser.answered("/messages?by=time&topic=NoSuchTopicHere&begin=0").status == 404
     unknown = browser.get("/messages?by=id&id=7F00000100002A9F0000000000000000")
     assert unknown.status == 404
     assert "topics has a message with the id" in unknown.text
@@ -116,7 +116,7 @@ def test_message_is_tracked_and_pushed_to_a_client(browser: Browser, server: Ser
         (member,) = browser.read(f"/groups/{group}")["members"]["rows"]
         pushed = browser.send(f"/messages/{row['offset_id']}/push", {"group": group, "client": member["client"]})
         assert pushed.status == 303, pushed.text
-        assert "CR_SUCCESS" in browser.get(pushed.headers["location"]).text
+        assert "CR_SUCCESS" in browser.answered(pushed.headers["location"]).text
     finally:
         client.stop("paged-push")
 

@@ -63,7 +63,10 @@ def test_topic_of_mqadmin_is_seen_by_the_console(browser: Browser, server: Serve
         page = browser.get(f"/api/v1/topics/{topic}")
         if page.status != 200:
             return None
-        [row] = page.json()["brokers"]["rows"]
+        rows = page.json()["brokers"]["rows"]
+        if not rows:
+            return None
+        [row] = rows
         return row["read_queues"], row["write_queues"], row["permission"]
 
     def is_listed() -> bool:

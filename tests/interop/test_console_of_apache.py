@@ -8,7 +8,10 @@ from support.servers import wait_until
 
 
 def test_topics_of_apache_s_cluster_are_listed_created_changed_and_deleted(tmp_path: Path) -> None:
-    with Reference(tmp_path / "apache") as apache, RunningConsole(tmp_path / "console", apache.name_server) as console:
+    with (
+        Reference(tmp_path / "apache") as apache,
+        RunningConsole(tmp_path / "console", apache.name_server, api_timeout=30) as console,
+    ):
         admin = console.administrator()
         wait_until(lambda: admin.get("/topics?kind=all").status == 200, 60, "the list of topics")
         form = {"topic": "ByTheConsole", "read_queues": "3", "write_queues": "2", "permission": "RW"}

@@ -23,6 +23,6 @@ def test_connected_java_producer_is_listed_with_its_address_and_version(browser:
     assert row["addresses"][0].startswith("127.0.0.1:")
     assert row["version"].startswith("V4_9")
     assert row["last_seen"] > 0
-    page = browser.get("/producers")
+    page = browser.answered("/producers")
     assert page.status == 200, page.cause
-    assert "paged-producer" in browser.get("/producers?format=csv").text
+    assert "paged-producer" in browser.answered("/producers?format=csv").text

@@ -30,17 +30,17 @@ def test_way_of_a_traced_message_is_found_by_its_id_and_its_key(browser: Browser
     assert (first["group"], first["topic"], first["client"]) == ("paged-trace-shop", "PagedTrace", "127.0.0.1")
     assert (second["group"], second["retries"]) == ("paged-trace-group", 0)
 
-    page = browser.get(f"/traces?id={message_id}")
+    page = browser.answered(f"/traces?id={message_id}")
     assert page.status == 200, page.cause
     assert page.text.count("<rect") == 4
     rows = browser.read(f"/traces?key={key}")["messages"]["rows"]
     assert (message_id, ["paged-trace-group"]) in [(row["id"], row["groups"]) for row in rows]
-    assert "paged-trace-group" in browser.get(f"/traces?id={message_id}&format=csv").text
+    assert "paged-trace-group" in browser.answered(f"/traces?id={message_id}&format=csv").text
 
 
 def test_missing_topic_and_missing_traces_are_told_apart(browser: Browser) -> None:
-    unknown = browser.get("/traces?id=NONE&topic=NoSuchTraceTopic")
+    unknown = browser.answered("/traces?id=NONE&topic=NoSuchTraceTopic")
     assert "The cluster has no topic NoSuchTraceTopic" in unknown.text
-    empty = browser.get("/traces?id=NONE&topic=SELF_TEST_TOPIC")
+    empty = browser.answered("/traces?id=NONE&topic=SELF_TEST_TOPIC")
     assert empty.status == 200, empty.cause
     assert "There are no traces of the message." in empty.text

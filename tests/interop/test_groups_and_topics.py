@@ -286,8 +286,11 @@ def test_new_group_begins_where_it_requests(client: Client, where: str, given: i
 
 def pulls(client: Client, group: str) -> bool:
     """Whether the only member of a group has begun to pull."""
-    [client_id] = client.call("client-ids", group=group)
-    info = client.call("running-info", group=group, clientId=client_id)
+    try:
+        [client_id] = client.call("client-ids", group=group)
+        info = client.call("running-info", group=group, clientId=client_id)
+    except (JavaError, ValueError):  # it is not registered yet
+        return False
     return any(one["lastPullTimestamp"] > 0 for one in info["pulls"])
 
 

@@ -44,7 +44,10 @@ def test_no_acknowledged_message_is_lost_when_servers_are_killed_and_restarted(m
     async def main() -> None:
         nonlocal server
         config = ClientConfig(server.name_server, poll_name_server=1, heartbeat=1)
-        async with Producer("trouble", config) as producer, Admin(config) as admin:
+        async with (
+            Producer("trouble", config) as producer,
+            Admin(ClientConfig(server.name_server, api_timeout=60)) as admin,
+        ):
             senders = [asyncio.create_task(send(producer, f"sender{at}")) for at in range(4)]
 
             async def more(count: int) -> bool:

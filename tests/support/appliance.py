@@ -117,7 +117,7 @@ class Appliance:
 
     def _runs_anew(self, role: str, old_pid: int) -> bool:
         said = self.status()["roles"][role]
-        return said["pid"] not in (None, 0, old_pid) and psutil.pid_exists(said["pid"])
+        return said["state"] == "running" and said["pid"] not in (None, 0, old_pid) and psutil.pid_exists(said["pid"])
 
     def pids(self) -> list[int]:
         """The supervisor and all its running descendants."""

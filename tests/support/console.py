@@ -6,7 +6,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from http.cookies import SimpleCookie
 from pathlib import Path
@@ -86,6 +86,17 @@ class Browser:
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Page:
         """The answer to a GET."""
         return self._ask("GET", path, None, dict(headers or {}))
+
+    def answered(self, path: str, late: Container[int] = (502, 503, 504)) -> Page:
+        """The answer to a GET once its status is not one of `late`: on a busy machine brokers may not answer in time."""
+        pages: list[Page] = []
+
+        def is_answered() -> bool:
+            pages.append(self.get(path))
+            return pages[-1].status not in late
+
+        wait_until(is_answered, 60, path)
+        return pages[-1]
 
     def read(self, path: str) -> dict[str, Any]:
         """The API's answer for a page. It fails while the machine is too busy for the page's deadline."""
