@@ -21,7 +21,7 @@ def _calls(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
                     yield first, second, line
 
 
-def test_page_that_a_click_leads_to_is_awaited_before_another_is_asked_for() -> None:
+def test_page_that_a_click_leads_to_is_awaited_before_another_is_opened() -> None:
     """Otherwise the second request may stop the first, or Chromium says "Not attached to an active page"."""
     early = [
         f"{path.name}:{line}"

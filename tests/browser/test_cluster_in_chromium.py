@@ -29,7 +29,6 @@ def open_cluster(page: Page, appliance: Appliance) -> None:
     """Logs in and opens the page with the keyboard."""
     log_in(page, appliance.console_port)
     expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
-    page.wait_for_load_state()  # a key is lost before the script listens
     page.keyboard.press("g")
     page.keyboard.press("b")
     expect(page.get_by_role("heading", level=1)).to_have_text("Cluster")

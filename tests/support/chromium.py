@@ -10,7 +10,7 @@ from support.console import PASSWORD
 def log_in(page: Page, port: int, path: str = "/") -> None:
     """Logs in to the console as the administrator and waits until the page at the path has loaded.
 
-    Without the wait, what a test does next may still meet the page that is being left, which Chromium does not reload.
+    Without the wait, what a test does next may still act on the page that is being left, which Chromium refuses to reload.
     """
     address = f"http://127.0.0.1:{port}{path}"
     page.goto(address)
