@@ -1,7 +1,8 @@
 # The types of hot_requests.py.
 cimport cython
+from cpython.time cimport monotonic_ns
 
-from broker.connections.hot_round cimport HotBatch, HotRound
+from broker.connections.hot_round cimport HotRound
 from broker.pulling.hot_pull cimport PullPath
 from broker.sending.hot_send cimport SendPath
 from broker.statistics.durations cimport Durations
@@ -24,7 +25,8 @@ cdef class HotRequests:
     cdef const long long[::1] _client
     cdef bytes _born_host
     cdef int _born_flag
-    cdef bint _is_cut
+    cdef object _admission, _access
+    cdef bint _is_cut, _must_check
     cdef long long _began_ns, _puts_before, _gets_before
 
     cpdef begin_batch(self)

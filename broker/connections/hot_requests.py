@@ -8,10 +8,10 @@ handled as commands, which is faster than the interpreted hot path; so are all f
 Called for every read, so this is a hot module (types in the `.pxd`).
 """
 
-from time import monotonic_ns
+import cython
 
 from broker.appending.appender import Appender
-from broker.connections.hot_round import HotBatch, HotRound
+from broker.connections.hot_round import HotRound
 from broker.pulling.hot_pull import PullPath
 from broker.sending.hot_send import COMPILED, PARTIAL, SendPath
 from headrace.errors import BadFrame
@@ -19,8 +19,12 @@ from headrace.model.host import V4_SIZE, encode_host
 from headrace.model.sys_flag import BORN_HOST_V6
 from headrace.protocol.frame import frame_size
 from headrace.protocol.remoting_command import RemotingCommand
+from headrace.remoting.admission import OPEN, Admission
 from headrace.remoting.connection import Connection
 from ipc.current_client import CurrentClient, encode_client
+
+if not cython.compiled:
+    from time import monotonic_ns
 
 _PARTIAL = PARTIAL
 
@@ -48,6 +52,7 @@ class HotRequests:
         self._client = encode_client("")
         self._born_host = b""
         self._born_flag = 0
+        self._admission, self._must_check, self._access = OPEN, False, OPEN.signatures
         self._is_cut = False
         self._began_ns = self._puts_before = self._gets_before = 0
 
@@ -78,15 +83,14 @@ class HotRequests:
             return connection.take_frames(data, position)
         channel, path, pulls, end = self._channel, self._path, self._pulls, len(data)
         self._log.begin()
-        while not channel.is_closing:
+        while channel.close_reason is None:
             if not channel.takes_frames():
                 return position
-            admission = connection.admission
-            if (admission.check is not None and admission.checks_hot_requests) or (
-                channel.usage.requests and connection.is_over_limit
-            ):
+            if connection.admission is not self._admission:
+                self._take_admission(connection.admission)
+            if self._must_check or (channel.usage.requests and connection.is_over_limit):
                 return connection.take_frames(data, position)
-            access = admission.signatures
+            access = self._access
             position = path.take(data, position, self._born_host, self._born_flag, access)
             if path.stopped_at == _PARTIAL:
                 return position
@@ -102,6 +106,12 @@ class HotRequests:
             position = stop
         return end
 
+    def _take_admission(self, admission: Admission) -> None:
+        """Looks at another admission once, instead of for every read."""
+        self._admission = admission
+        self._must_check = admission.check is not None and admission.checks_hot_requests
+        self._access = admission.signatures
+
     def _frame_size(self, data: bytes, position: int) -> int:
         try:
             return frame_size(data, position)
@@ -116,10 +126,10 @@ class HotRequests:
         puts = path.requests_in - self._puts_before
         if puts:
             self._round.add(
-                HotBatch(self._connection, self._channel, self._began_ns, puts, path.take_answers(), path.take_held())
+                self._connection, self._channel, self._began_ns, puts, path.take_answers(), path.take_held()
             )
             if self._is_cut:
                 self._round.end()
         if pulls is not None and pulls.pulls_answered != self._gets_before:
-            self._gets.add(self._began_ns, pulls.pulls_answered - self._gets_before)
+            self._gets.add_until(monotonic_ns(), self._began_ns, pulls.pulls_answered - self._gets_before)
         self._mark.end()

@@ -1,5 +1,6 @@
 # The types of hot_round.py.
 cimport cython
+from cpython.time cimport monotonic_ns
 
 from broker.statistics.durations cimport Durations
 from headrace.remoting.channel cimport Channel
@@ -19,9 +20,9 @@ cdef class HotRound:
     cdef bint _in_parts
     cdef long long _held
 
-    @cython.locals(is_first=bint)
-    cpdef add(self, HotBatch batch)
-    @cython.locals(batches=list, batch=HotBatch, held=list)
+    @cython.locals(is_first=bint, batch=HotBatch)
+    cpdef add(self, Connection connection, Channel channel, long long began_ns, long long puts, bytes answers, bytes held)
+    @cython.locals(batches=list, batch=HotBatch, held=list, now_ns=cython.longlong)
     cpdef end(self)
-    @cython.locals(batch=HotBatch, answers=bytes)
+    @cython.locals(batch=HotBatch, answers=bytes, now_ns=cython.longlong)
     cpdef _answer_held(self, list batches, status)

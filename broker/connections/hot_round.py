@@ -13,12 +13,17 @@ Called for every read that appended, so this is a hot module (types in the `.pxd
 
 from functools import partial
 
+import cython
+
 from broker.appending.appender import Appender
 from broker.response_codes import code_of_put
 from headrace.protocol.frame import FrameDecoder
 from headrace.remoting.channel import Channel
 from headrace.remoting.connection import Connection
 from store.status import PutMessageStatus
+
+if not cython.compiled:
+    from time import monotonic_ns
 
 _PART = 32  # limit: messages that a slave gets at once; fewer cost more wake-ups
 _OK = PutMessageStatus.PUT_OK  # a member of an enum takes as long to find as a batch to answer
@@ -27,15 +32,12 @@ _OK = PutMessageStatus.PUT_OK  # a member of an enum takes as long to find as a 
 class HotBatch:
     """The sends of one read: `puts` requests since `began_ns`, and their answers. `held` wait for the ack gate, `answers` do not."""
 
-    def __init__(
-        self, connection: Connection, channel: Channel, began_ns: int, puts: int, answers: bytes, held: bytes
-    ) -> None:
-        self.connection = connection
-        self.channel = channel
-        self.began_ns = began_ns
-        self.puts = puts
-        self.answers = answers
-        self.held = held
+    connection: Connection
+    channel: Channel
+    began_ns: int
+    puts: int
+    answers: bytes
+    held: bytes
 
 
 class HotRound:
@@ -48,19 +50,29 @@ class HotRound:
         self._in_parts = appender.gate.is_for_slave_only
         self._held = 0
 
-    def add(self, batch: HotBatch) -> None:
-        """The batch is appended. It is published and answered at the end of the turn."""
-        if batch.held:
+    def add(
+        self, connection: Connection, channel: Channel, began_ns: int, puts: int, answers: bytes, held: bytes
+    ) -> None:
+        """What a read brought is appended. It is published and answered at the end of the turn."""
+        # Without a call of the class, which would take as long as all the rest.
+        batch = HotBatch.__new__(HotBatch)
+        batch.connection = connection
+        batch.channel = channel
+        batch.began_ns = began_ns
+        batch.puts = puts
+        batch.answers = answers
+        batch.held = held
+        if held:
             # order: before they wait. The connection takes no more requests at its limit.
-            batch.connection.count_requests(batch.puts)
+            connection.count_requests(puts)
         is_first = not self._batches
         self._batches.append(batch)
-        if self._in_parts and batch.held:
-            self._held += batch.puts
+        if self._in_parts and held:
+            self._held += puts
         if self._held >= _PART:
             self.end()
         elif is_first:
-            batch.connection.loop.call_soon(self.end)
+            connection.loop.call_soon(self.end)
 
     def end(self) -> None:
         """Publishes all batches and answers them. Does nothing without batches."""
@@ -75,13 +87,14 @@ class HotRound:
             self._refuse(batches)
             return
         held = []
+        now_ns = monotonic_ns()
         for batch in batches:
             if batch.answers:
                 batch.channel.write(batch.answers)
             if batch.held:
                 held.append(batch)
             else:
-                self._puts.add(batch.began_ns, batch.puts)
+                self._puts.add_until(now_ns, batch.began_ns, batch.puts)
         if held:
             appender.gate.wait(appender.log.wrote_offset, partial(self._answer_held, held))
         else:
@@ -95,8 +108,9 @@ class HotRound:
             batch.channel.write(b"".join(_recoded(batch.answers + batch.held, PutMessageStatus.SERVICE_NOT_AVAILABLE)))
 
     def _answer_held(self, batches: list[HotBatch], status: PutMessageStatus) -> None:
+        now_ns = monotonic_ns()
         for batch in batches:
-            self._puts.add(batch.began_ns, batch.puts)
+            self._puts.add_until(now_ns, batch.began_ns, batch.puts)
             answers = batch.held
             batch.connection.count_requests(-batch.puts)
             if status is not _OK:

@@ -59,6 +59,8 @@ cdef class SendPath:
 
     @cython.locals(topic=HotTopic)
     cpdef list take_counts(self)
+    cpdef bytes take_answers(self)
+    cpdef bytes take_held(self)
     @cython.locals(p=bytes_pointer, end=Py_ssize_t, scan=HeaderScan)
     cpdef Py_ssize_t take(self, bytes data, Py_ssize_t position, bytes born_host, int born_flag, object access=*) except -1
     @cython.locals(scan=HeaderScan, stored=StoredProperties, start=Py_ssize_t, length=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, queue_offset=cython.longlong, count=cython.longlong)

@@ -1,17 +1,20 @@
 """Durations: the distribution of durations over the last minute, and the longest since the start.
 
-A duration is rounded to five significant bits, so a minute is a small dictionary whatever the load, and adding to it costs one look-up.
+A duration is rounded to five significant bits, so a minute is a small table whatever the load: the count of durations that are rounded to
+`bits << shift` is at `shift * 32 + bits`.
 Called for every read, so this is a hot module (types in the `.pxd`).
 Tools get the last complete minute, as in RocketMQ; before there is one, the current one.
 """
 
 import time
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
 _MINUTE_NS: Final = 60 * 10**9
 _KEPT = 5  # bits
+_COUNTS = 64 << _KEPT  # for all of 63 bits
 _MS: Final = 10**6
 _LIMITS_MS: Final = (0, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10000)
 _RANGES: Final = (
@@ -26,25 +29,25 @@ class Durations:
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock_ns = clock_ns
         self._minute_ends = clock_ns() + _MINUTE_NS
-        self._counts: dict[int, int] = {}
-        self._last: dict[int, int] | None = None
+        self._counts = _zeros()
+        self._last: memoryview | None = None
         self._longest_ns = 0
 
     def add(self, began_ns: int, times: int = 1) -> None:
         """Records work of `times` requests that began at this monotonic time and ends now."""
-        now_ns = self._clock_ns()
+        self.add_until(self._clock_ns(), began_ns, times)
+
+    def add_until(self, now_ns: int, began_ns: int, times: int) -> None:
+        """The same where the time is known; not before `began_ns`."""
         if now_ns >= self._minute_ends:
             self._turn(now_ns)
         took_ns = now_ns - began_ns
         if took_ns > self._longest_ns:  # noqa: PLR1730  (a call costs as much as all the rest, once a batch)
             self._longest_ns = took_ns
-        shift = took_ns.bit_length() - _KEPT
-        if shift > 0:
-            took_ns = took_ns >> shift << shift
-        try:
-            self._counts[took_ns] += times
-        except KeyError:
-            self._counts[took_ns] = times
+        shift = 0
+        while took_ns >> shift >> _KEPT:
+            shift += 1
+        self._counts[(shift << _KEPT) + (took_ns >> shift)] += times
 
     @property
     def longest_ms(self) -> int:
@@ -54,9 +57,9 @@ class Durations:
     def below_ms(self, share: float) -> float:
         """The percentile of the last minute in ms; 0 if there was no work."""
         counts = self._told()
-        wanted, passed = sum(counts.values()) * share, 0
-        for took_ns in sorted(counts):
-            passed += counts[took_ns]
+        wanted, passed = sum(times for _, times in counts) * share, 0
+        for took_ns, times in counts:
+            passed += times
             if passed >= wanted:
                 return took_ns / _MS
         return 0.0
@@ -64,19 +67,25 @@ class Durations:
     def distribution(self) -> str:
         """The distribution of the last minute in RocketMQ's ranges of whole ms."""
         numbers = [0] * len(_RANGES)
-        for took_ns, times in self._told().items():
+        for took_ns, times in self._told():
             numbers[bisect_left(_LIMITS_MS, took_ns // _MS)] += times
         return "".join(f"{name}:{number} " for name, number in zip(_RANGES, numbers, strict=True))
 
-    def _told(self) -> dict[int, int]:
+    def _told(self) -> list[tuple[int, int]]:
+        """How often there were which durations, ascending."""
         now_ns = self._clock_ns()
         if now_ns >= self._minute_ends:
             self._turn(now_ns)
-        return self._counts if self._last is None else self._last
+        counts = self._counts if self._last is None else self._last
+        return [((at & ((1 << _KEPT) - 1)) << (at >> _KEPT), times) for at, times in enumerate(counts.tolist()) if times]
 
     def _turn(self, now_ns: int) -> None:
         """Begins a new minute. A minute without work is empty."""
         late_ns = now_ns - self._minute_ends
-        self._last = self._counts if late_ns < _MINUTE_NS else {}
-        self._counts = {}
+        self._last = self._counts if late_ns < _MINUTE_NS else _zeros()
+        self._counts = _zeros()
         self._minute_ends += _MINUTE_NS + late_ns // _MINUTE_NS * _MINUTE_NS
+
+
+def _zeros() -> memoryview:
+    return memoryview(array("q", bytes(8 * _COUNTS)))

@@ -6,7 +6,8 @@ from headrace.remoting.turns cimport Turns
 
 cdef class Channel:
     cdef object __weakref__
-    cdef object _endpoint, _loop, _partial, _writable, _closed, _stalled_since, _close_reason
+    cdef object _endpoint, _loop, _partial, _writable, _closed, _stalled_since
+    cdef readonly object close_reason
     cdef public object _transport
     cdef Turns _turns
     cdef bint _always_reads, _is_new, _is_lost, _is_draining, _is_batching, _is_handshaking

@@ -26,7 +26,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from time import monotonic_ns
+from time import monotonic, monotonic_ns
 from typing import Any, Final, cast
 
 from headrace.errors import BadFrame, FrameTooLarge
@@ -64,8 +64,7 @@ class Channel:
         "_buffered_in",
         "_buffered_out",
         "_carried_out",
-        "_close_reason",
-        "_closed",
+                "_closed",
         "_end",
         "_endpoint",
         "_has_room",
@@ -92,6 +91,7 @@ class Channel:
         "_usage_of_address",
         "_writable",
         "_written_bytes",
+        "close_reason",
         "handler",
         "held_bytes",
         "is_writing_paused",
@@ -122,7 +122,7 @@ class Channel:
             self.held_bytes
         ) = 0
         self._read_bytes = self._written_bytes = self._seen_moved = 0
-        self.moved_at = time.monotonic()
+        self.moved_at = monotonic()
         self._stalled_since: float | None = None
         self._batch: list[bytes] = []
         self._batch_size = 0
@@ -131,8 +131,9 @@ class Channel:
         """Whether more bytes wait for the peer than the high-water mark."""
         self._is_lost = False
         self._is_draining = False
-        self._close_reason: str | None = None
-        self._last_active = self._loop.time()
+        self.close_reason: str | None = None
+        """Why it was closed from this side; None if it was not. Frames read before are dropped then."""
+        self._last_active = monotonic()
         self._last_read = 0.0
         self._writable: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] | None = None
@@ -152,11 +153,6 @@ class Channel:
     def is_closed(self) -> bool:
         """Whether nothing can be sent any more."""
         return self._is_lost or self._transport is None or self._transport.is_closing()
-
-    @property
-    def is_closing(self) -> bool:
-        """Whether it was closed from this side, with a reason. Frames read before are dropped."""
-        return self._close_reason is not None
 
     @property
     def is_held(self) -> bool:
@@ -183,7 +179,7 @@ class Channel:
     @property
     def idle_s(self) -> float:
         """Seconds since bytes were read, or written to a peer that reads."""
-        return self._loop.time() - self._last_active
+        return monotonic() - self._last_active
 
     @property
     def last_active_ms(self) -> int:
@@ -232,13 +228,13 @@ class Channel:
 
     def data_received(self, data: bytes) -> None:
         """Handles all complete frames in the bytes; sends the answers with one write."""
-        if self._is_lost or self._close_reason is not None:
+        if self._is_lost or self.close_reason is not None:
             return
         if self._is_new:
             self._is_new = False
             if not self._always_reads and self._begins_tls(data):
                 return
-        self._last_active = self._last_read = self._loop.time()
+        self._last_active = self._last_read = monotonic()
         self._read_bytes += len(data)
         turns = self._turns
         try:
@@ -260,8 +256,8 @@ class Channel:
         """Releases what it holds, and passes the reason to the handler."""
         self._is_lost = True
         self._end_handshake()
-        reason = self._close_reason or (f"connection lost: {exc}" if exc else "closed by the peer")
-        if self._close_reason is None:
+        reason = self.close_reason or (f"connection lost: {exc}" if exc else "closed by the peer")
+        if self.close_reason is None:
             logger.debug("connection closed remote=%s reason=%r", self.remote, reason)
         self._endpoint.channels.discard(self)
         # Requests in progress are counted in `usage` until they have ended.
@@ -360,7 +356,7 @@ class Channel:
 
     def tls_failed(self, reason: str) -> None:
         """The handshake or a later record failed. Logs the reason, once."""
-        if self._transport is not None and self._close_reason is None:
+        if self._transport is not None and self.close_reason is None:
             self._endpoint.tls_failures += 1
             self._close_because(f"TLS failed: {reason}", logging.WARNING)
             self._transport.close()
@@ -586,7 +582,7 @@ class Channel:
             # Partly sent data is held as a whole.
             self._count(self._buffered_in, self._buffered_out + len(data))
             return
-        self._last_active = self._loop.time()
+        self._last_active = monotonic()
         if len(data) > HIGH_WATER:
             unsent = transport.get_write_buffer_size()
             if unsent:
@@ -635,7 +631,7 @@ class Channel:
         moved = self._read_bytes + self._written_bytes - unsent
         has_moved, self._seen_moved = moved - self._seen_moved, moved
         if has_moved >= LEAST_RATE * seconds:
-            self.moved_at = time.monotonic()
+            self.moved_at = monotonic()
         self._count(self._buffered_in, min(self._buffered_out, unsent + FRAME_MAX_LENGTH) if unsent else 0)
         if not self.is_writing_paused or has_moved:
             self._stalled_since = None
@@ -676,7 +672,7 @@ class Channel:
             await asyncio.shield(self._closed)
 
     def _close_because(self, reason: str, level: int) -> None:
-        if self._close_reason is None:
-            self._close_reason = reason
+        if self.close_reason is None:
+            self.close_reason = reason
             if level > logging.DEBUG:
                 self._endpoint.faults.closed(self.remote, reason, level)

@@ -8,7 +8,7 @@ cdef class Connection:
     cdef object _endpoint, _counted, _turns, _tasks
     cdef readonly object _pending
     cdef bint _is_announced
-    cdef long long _in_progress
+    cdef long long _in_progress, _request_limit
     cdef public object admission
     cdef readonly Channel channel
     cdef readonly object hot_path, begin_batch, take, end_batch

@@ -79,6 +79,7 @@ class Connection:
         "_in_progress",
         "_is_announced",
         "_pending",
+        "_request_limit",
         "_tasks",
         "_turns",
         "admission",
@@ -93,7 +94,7 @@ class Connection:
         self._endpoint = endpoint
         self.channel = channel
         self.admission = self._counted = OPEN
-        self._in_progress = 0
+        self._in_progress, self._request_limit = 0, endpoint.limits.requests_per_connection
         self._is_announced = False
         # Created when needed: an empty one costs half a kilobyte.
         self._turns: deque[tuple[RemotingCommand, Callable[[], RemotingCommand | None]]] | None = None
@@ -168,7 +169,7 @@ class Connection:
     @property
     def is_busy(self) -> bool:
         """Whether answers wait to be sent, or the limit of requests in progress is reached."""
-        return bool(self._turns) or self._in_progress >= self._endpoint.limits.requests_per_connection
+        return self._in_progress >= self._request_limit or bool(self._turns)
 
     @property
     def is_over_limit(self) -> bool:
@@ -223,7 +224,7 @@ class Connection:
         end, view, channel = len(data), memoryview(data), self.channel
         limit = self._endpoint.limits.header_size
         decode = decode_frame if self._endpoint.always_reads else functools.partial(decode_request, header_limit=limit)
-        while not channel.is_closing:
+        while channel.close_reason is None:
             if end - position < LENGTH_UNKNOWN or not channel.takes_frames():
                 return position
             stop = position + frame_size(data, position)
@@ -325,7 +326,7 @@ class Connection:
 
     def count_requests(self, change: int) -> None:
         """Counts requests that are answered later; negative: requests that have been answered, or never will be."""
-        limit, channel = self._endpoint.limits.requests_per_connection, self.channel
+        limit, channel = self._request_limit, self.channel
         before, self._in_progress = self._in_progress, self._in_progress + change
         channel.usage.requests += change
         if change > 0:

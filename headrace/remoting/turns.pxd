@@ -15,7 +15,7 @@ cdef class Turns:
 
     @cython.locals(now=cython.longlong, window=cython.longlong, left_ns=cython.longlong)
     cpdef bint begin(self, ClientUsage usage) except -1
-    @cython.locals(spent_ns=cython.longlong)
+    @cython.locals(now=cython.longlong, spent_ns=cython.longlong)
     cpdef end(self, ClientUsage usage)
     cdef _change_client(self, ClientUsage usage, long long now)
     cpdef charge(self, ClientUsage usage, long long later_ns)

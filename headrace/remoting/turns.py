@@ -95,7 +95,8 @@ class Turns:
 
     def end(self, usage: ClientUsage) -> None:
         """The turn is over."""
-        spent_ns = monotonic_ns() - self._began_ns
+        now: int = monotonic_ns()
+        spent_ns = now - self._began_ns
         if self._began_ns < self._shared_until_ns:
             usage.spent_ns += spent_ns
         self._spent_ns += spent_ns

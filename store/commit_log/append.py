@@ -11,7 +11,6 @@ that the housekeeper has not reserved yet, or let a record cross the end of a fi
 
 import array
 import os
-import time
 from collections.abc import Callable
 
 import cython
@@ -20,6 +19,8 @@ from ipc.publish.log import LogPublisher
 from store.fault_point import ENVIRONMENT, fault_point
 
 if not cython.compiled:
+    from time import time_ns
+
     from headrace.protocol.big_endian import store_bytes, store_i16, store_i32, store_i64
     from headrace.protocol.record_layout import (
         BLANK_MAGIC,
@@ -121,8 +122,7 @@ class CommitLogAppender:
 
     def begin(self) -> None:
         """Sets the store timestamp of the next records; store timestamps never decrease."""
-        now = int(time.time() * 1000)
-        self.store_timestamp = max(self.store_timestamp, now)
+        self.store_timestamp = max(self.store_timestamp, time_ns() // 1_000_000)
 
     def queues_of(self, topic: bytes) -> TopicQueues:
         """The queue offsets of `topic`, from 0 for a topic that has none yet."""

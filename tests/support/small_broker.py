@@ -65,6 +65,7 @@ from headrace.remoting.connection import Connection, make_channel
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
+from headrace.remoting.turns import Turns
 from ipc.control_layout import ALLOCATED_OFFSET
 from ipc.current_client import CLIENT_CELLS, CurrentClient
 from ipc.instance import Instance
@@ -324,10 +325,10 @@ class SmallBroker:
         """A client."""
         return Peer(self, self._fast if fast else self._main, (address, port))
 
-    def connect_hot(self, port: int = 40000) -> "Peer":
-        """A client whose sends and pulls take the hot paths, which are prepared for topic T."""
+    def connect_hot(self, port: int = 40000, turns: Turns | None = None) -> "Peer":
+        """A client whose sends and pulls take the hot paths, which are prepared for topic T; as in a server if there are `turns`."""
         self.path.prepare_topic(b"T", 4, 0)
-        return Peer(self, replace(self._main, make_hot_path=self.hot_path), ("10.1.2.3", port))
+        return Peer(self, replace(self._main, make_hot_path=self.hot_path, turns=turns), ("10.1.2.3", port))
 
     def hot_path(self, connection: Connection) -> HotRequests:
         """Lets the sends and pulls of a connection take the hot paths."""
@@ -420,11 +421,19 @@ class Peer:
 
         self._broker.loop.run_until_complete(within())
 
+    def receive(self, data: bytes) -> None:
+        """The broker reads these bytes, within the loop's turn."""
+        self._channel.data_received(data)
+
+    def take_bytes(self) -> bytes:
+        """What has come since the last look, undecoded."""
+        data = bytes(self._wire.written)
+        self._wire.written.clear()
+        return data
+
     def received(self) -> list[RemotingCommand]:
         """What has come since the last look."""
-        commands = self._decoder.feed(bytes(self._wire.written))
-        self._wire.written.clear()
-        return list(commands)
+        return list(self._decoder.feed(self.take_bytes()))
 
     def ask(self, code: int, ext: dict[str, Any] | None = None, body: bytes = b"", **options: Any) -> RemotingCommand:
         """Sends a request; its answer, which must come at once."""
