@@ -10,7 +10,6 @@ is `writeable`.
 Called by broker/connections/hot_requests.py with what one read brought. Nothing is visible to anyone before that publishes.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import cython
@@ -19,6 +18,7 @@ from broker.header_scan import OTHER, PARTIAL, SCANNED, HeaderScan
 from broker.sending.send_answers import SendAnswers
 from broker.sending.stored_properties import StoredProperties
 from broker.signed_frame import SignedFrame, SigningKey
+from headrace.protocol.crc32 import find_crc_function
 from store.commit_log.append import CommitLogAppender, TopicQueues
 
 if not cython.compiled:
@@ -26,6 +26,7 @@ if not cython.compiled:
     from headrace.model.host import V4_SIZE
     from headrace.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
     from headrace.protocol.big_endian import copy_bytes, is_equal, load_i32, load_u16, load_u32
+    from headrace.protocol.crc32 import crc_of, take_crc_function
     from headrace.protocol.record_layout import (
         BATCH_BODY_AT,
         BATCH_BODY_LENGTH_AT,
@@ -38,6 +39,8 @@ if not cython.compiled:
     )
 
 __all__ = ["COMPILED", "MALFORMED", "MAX_BATCH", "NO_FILE", "OTHER", "PARTIAL", "HotTopic", "SendPath"]
+
+take_crc_function(find_crc_function())
 
 COMPILED = cython.compiled
 
@@ -60,7 +63,6 @@ _NO_FILE = NO_FILE
 _BATCH_LIMIT = MAX_BATCH
 _MALFORMED = MALFORMED
 _PROPERTY_SIZE = 4  # a name, a value and their separators
-_COPIED = 1024  # bodies up to this size are copied faster than viewed
 
 _SEND = 310
 _SEND_BATCH = 320
@@ -105,7 +107,6 @@ class SendPath:
     def __init__(
         self,
         appender: CommitLogAppender,
-        crc32: Callable[[bytes | memoryview], int],
         store_host: bytes,
         cluster: str,
         region: str,
@@ -115,7 +116,6 @@ class SendPath:
         hold: bool,
     ) -> None:
         self.appender = appender
-        self._crc32 = crc32
         self._topics: dict[bytes, HotTopic] = {}
         self._counted: list[HotTopic] = []
         self._store_host = store_host
@@ -205,12 +205,12 @@ class SendPath:
             if not self.writeable or scan.body_length > self.body_limit or (scan.flag != 0 and scan.flag != _ONEWAY):
                 self.stopped_at = _OTHER
                 return position
-            self.stopped_at = self._append(p, data, born_host, born_flag, access)
+            self.stopped_at = self._append(p, born_host, born_flag, access)
             if self.stopped_at != _PARTIAL:
                 return position
             position = scan.end
 
-    def _append(self, p: bytes, data: bytes, born_host: bytes, born_flag: int, access: Any) -> int:
+    def _append(self, p: bytes, born_host: bytes, born_flag: int, access: Any) -> int:
         """Appends the messages of the scanned frame and writes its response; returns PARTIAL (continue), OTHER or NO_FILE."""
         scan = self._scan
         start = scan.starts[_BATCH]
@@ -247,13 +247,13 @@ class SendPath:
         queue_offset = self._queues.next_offset(queue_id)
         self.stored_bytes = 0
         if self._is_batch:
-            count = self._put_batch(p, data, scan.body_at, scan.body_length)
+            count = self._put_batch(p, scan.body_at, scan.body_length)
             if count == 0:
                 return _OTHER
         else:
             self._answers.begin(1)
             stored = self._stored
-            count = self._put(p, data, scan.body_at, scan.body_length, flag, stored.text, stored.length)
+            count = self._put(p, scan.body_at, scan.body_length, flag, stored.text, stored.length)
         if count < 0:
             return _NO_FILE
         if topic.messages_in == 0:
@@ -320,7 +320,7 @@ class SendPath:
         self._born_host = born_host
         self._reconsume_times = reconsume_times
         self.stored_bytes = 0
-        return self._put_batch(body, body, 0, len(body))
+        return self._put_batch(body, 0, len(body))
 
     def message_ids(self) -> str:
         """The ids of these messages, joined by commas as in the response."""
@@ -362,7 +362,7 @@ class SendPath:
             count += 1
         return count
 
-    def _put_batch(self, p: bytes, data: bytes, body: int, body_length: int) -> int:
+    def _put_batch(self, p: bytes, body: int, body_length: int) -> int:
         """Appends the messages of a batch's body, contiguous in one file, each with its own and the batch's properties (store spec, 2.7).
 
         Returns how many; 0: not for this path, -1: no file. Appends all of them or none.
@@ -392,14 +392,13 @@ class SendPath:
             at = message + length
             written = load_u16(p, at)
             at += 2
-            self._put(p, data, message, length, flag, stored.joined, stored.join(p, at, written))
+            self._put(p, message, length, flag, stored.joined, stored.join(p, at, written))
             at += written
         return count
 
     def _put(
         self,
         p: bytes,
-        data: bytes,
         body: int,
         body_length: int,
         flag: int,
@@ -407,13 +406,6 @@ class SendPath:
         properties_length: int,
     ) -> int:
         """Appends one message of the current frame, and records its id. Returns 1; -1: no file."""
-        crc = 0
-        if body_length:
-            if body_length <= _COPIED:
-                crc = self._crc32(copy_bytes(p, body, body + body_length))
-            else:
-                crc = self._crc32(memoryview(data)[body : body + body_length])
-            crc &= BODY_CRC_MASK
         offset = self.appender.put(
             self._queues,
             self._queue_id,
@@ -426,7 +418,7 @@ class SendPath:
             0,
             p + body if cython.compiled else p[body : body + body_length],  # type: ignore[operator]
             body_length,
-            crc,
+            crc_of(p, body, body_length) & BODY_CRC_MASK if body_length else 0,
             properties,
             properties_length,
             True,

@@ -7,8 +7,6 @@ next queue offsets are read from the queue table, so dispatch must have caught u
 from collections.abc import Callable
 from typing import Final
 
-from isal import isal_zlib
-
 from broker.appending.ack_gate import AckGate
 from broker.appending.appender import Appender
 from broker.sending.hot_send import SendPath
@@ -62,7 +60,6 @@ class StoreWriter:
         self.appender = Appender(log, self.gate, store_config, self._why_closed, appended, ask, stats)
         self.path = SendPath(
             log,
-            isal_zlib.crc32,
             encode_host(settings.store_host),
             config.broker_cluster_name,
             config.region_id,

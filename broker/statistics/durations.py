@@ -77,7 +77,8 @@ class Durations:
         if now_ns >= self._minute_ends:
             self._turn(now_ns)
         counts = self._counts if self._last is None else self._last
-        return [((at & ((1 << _KEPT) - 1)) << (at >> _KEPT), times) for at, times in enumerate(counts.tolist()) if times]
+        bits = (1 << _KEPT) - 1
+        return [((at & bits) << (at >> _KEPT), times) for at, times in enumerate(counts) if times]
 
     def _turn(self, now_ns: int) -> None:
         """Begins a new minute. A minute without work is empty."""

@@ -64,7 +64,7 @@ class Channel:
         "_buffered_in",
         "_buffered_out",
         "_carried_out",
-                "_closed",
+        "_closed",
         "_end",
         "_endpoint",
         "_has_room",

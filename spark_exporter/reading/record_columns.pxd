@@ -1,12 +1,13 @@
 cimport cython
 
 from headrace.protocol.big_endian cimport address_of, copy_bytes, is_equal, load_i32, load_i64, store_bytes
+from headrace.protocol.crc32 cimport crc_of, take_crc_function
 from headrace.protocol.record_layout cimport (
     BLANK_RECORD, BODY_CRC_AT, BODY_CRC_MASK, BORN_HOST_AT, BORN_TIMESTAMP_AT, COMPRESSED, END_FILE_MIN_BLANK_LENGTH, FLAG_AT, NO_ROOM,
     PHYSICAL_OFFSET_AT, PHYSICAL_OFFSET_END, QUEUE_ID_AT, QUEUE_OFFSET_AT, RECORD_OVERHEAD, TAIL_PREPARED_OFFSET_AT, TAIL_RECONSUME_TIMES_AT,
     TOTAL_SIZE_AT, V4_SIZE, WHOLE, WRONG_PLACE, RecordParts, read_record,
 )
-from spark_exporter.reading.memory cimport crc_of, put_bit, put_hex, put_int, put_ipv4, put_long, take_crc_function
+from spark_exporter.reading.memory cimport put_bit, put_hex, put_int, put_ipv4, put_long
 from spark_exporter.reading.property_columns cimport PropertyColumns
 
 ctypedef unsigned char *_memory

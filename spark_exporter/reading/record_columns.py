@@ -22,14 +22,15 @@ import pyarrow as pa
 from headrace.errors import RemoteProtocolError
 from headrace.model.host import decode_host, format_host
 from headrace.protocol.compression import decompress
+from headrace.protocol.crc32 import find_crc_function
 from headrace.protocol.record_layout import REASONS
-from spark_exporter.reading.crc_function import find_crc_function
 from spark_exporter.reading.property_columns import PropertyColumns
 
 if not cython.compiled:
     from headrace.model.host import V4_SIZE
     from headrace.model.sys_flag import COMPRESSED
     from headrace.protocol.big_endian import address_of, copy_bytes, is_equal, load_i32, load_i64, store_bytes
+    from headrace.protocol.crc32 import crc_of, take_crc_function
     from headrace.protocol.record_layout import (
         BLANK_RECORD,
         BODY_CRC_AT,
@@ -51,15 +52,7 @@ if not cython.compiled:
         WRONG_PLACE,
         read_record,
     )
-    from spark_exporter.reading.memory import (
-        crc_of,
-        put_bit,
-        put_hex,
-        put_int,
-        put_ipv4,
-        put_long,
-        take_crc_function,
-    )
+    from spark_exporter.reading.memory import put_bit, put_hex, put_int, put_ipv4, put_long
 
 take_crc_function(find_crc_function())
 

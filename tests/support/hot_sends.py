@@ -5,8 +5,6 @@ import random
 import struct
 from collections.abc import Iterable
 
-from isal import isal_zlib
-
 from broker.access.access_rules import AccessRules
 from broker.access.account import Account
 from broker.access.permission import PUB_SUB
@@ -66,9 +64,7 @@ class LogInMemory:
 
 def send_path(log: LogInMemory, hold: bool = False) -> hot_send.SendPath:
     """A hot path with the topic TopicTest of eight queues, and MultiTag."""
-    path = hot_send.SendPath(
-        log.appender, isal_zlib.crc32, STORE_HOST, "DefaultCluster", "DefaultRegion", True, VERSION, 4 << 20, hold
-    )
+    path = hot_send.SendPath(log.appender, STORE_HOST, "DefaultCluster", "DefaultRegion", True, VERSION, 4 << 20, hold)
     path.prepare_topic(b"TopicTest", 8, 0)
     path.prepare_topic(b"MultiTag", 1, 2)
     return path

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from isal import isal_zlib
 from msgspec.structs import replace
 
 from broker.appending.ack_gate import AckGate
@@ -158,7 +157,6 @@ class SmallBroker:
         )
         self.path = SendPath(
             self.appender.log,
-            isal_zlib.crc32,
             encode_host(parse_host(self.config.address)),
             self.config.broker_cluster_name,
             self.config.region_id,

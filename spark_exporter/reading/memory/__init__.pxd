@@ -50,28 +50,6 @@ cdef extern from *:
             seen |= data[start];
         return (seen & 0x8080808080808080ULL) == 0;
     }
-    typedef uint32_t (*export_crc_function)(uint32_t, const unsigned char *, uint64_t);
-    static uint32_t export_crc_table[256];
-    static uint32_t export_slow_crc(uint32_t crc, const unsigned char *data, uint64_t length) {
-        crc = ~crc;
-        while (length--)
-            crc = export_crc_table[(crc ^ *data++) & 255] ^ crc >> 8;
-        return ~crc;
-    }
-    static export_crc_function export_crc = export_slow_crc;
-    static inline void export_take_crc_function(size_t address) {
-        for (uint32_t i = 0; i < 256; i++) {
-            uint32_t crc = i;
-            for (int bit = 0; bit < 8; bit++)
-                crc = crc & 1 ? 0xEDB88320u ^ crc >> 1 : crc >> 1;
-            export_crc_table[i] = crc;
-        }
-        if (address)
-            export_crc = (export_crc_function)address;
-    }
-    static inline int32_t export_crc_of(const unsigned char *data, Py_ssize_t at, Py_ssize_t length) {
-        return (int32_t)export_crc(0, data + at, (uint64_t)length);
-    }
     static inline Py_ssize_t export_read_at(int descriptor, unsigned char *data, Py_ssize_t at, Py_ssize_t length, long long place) {
         Py_ssize_t done = 0, count;
         while (done < length) {
@@ -94,6 +72,4 @@ cdef extern from *:
     void put_hex "export_put_hex"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
     Py_ssize_t put_ipv4 "export_put_ipv4"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, unsigned int port) noexcept nogil
     bint is_ascii "export_is_ascii"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) noexcept nogil
-    void take_crc_function "export_take_crc_function"(size_t address) noexcept
-    int crc_of "export_crc_of"(const unsigned char *data, Py_ssize_t at, Py_ssize_t length) noexcept nogil
     Py_ssize_t read_at "export_read_at"(int descriptor, unsigned char *data, Py_ssize_t at, Py_ssize_t length, long long place) noexcept

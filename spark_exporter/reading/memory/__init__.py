@@ -8,7 +8,6 @@ This is a package because it must not be compiled itself: compiled and interpret
 
 import os
 import sys
-from zlib import crc32
 
 
 def put_int(data: memoryview, index: int, value: int) -> None:
@@ -41,15 +40,6 @@ def put_ipv4(data: memoryview, at: int, source: memoryview, start: int, port: in
 def is_ascii(data: memoryview, start: int, end: int) -> bool:
     """Whether all bytes from `start` to `end` are below 128."""
     return bytes(data[start:end]).isascii()
-
-
-def take_crc_function(address: int) -> None:
-    """Make `crc_of` call the C function at this address; 0: its own function."""
-
-
-def crc_of(data: memoryview, at: int, length: int) -> int:
-    """The CRC-32 of `length` bytes. Compiled, of these 32 bits the first is a sign."""
-    return crc32(data[at : at + length])
 
 
 def read_at(descriptor: int, data: memoryview, at: int, length: int, place: int) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
-from isal import isal_zlib
 
 from broker.appending import appender as appender_module
 from broker.appending.ack_gate import AckGate
@@ -55,7 +54,7 @@ class World:
             lambda: self.rings.append(self.log.published),
         )
         store_host = encode_host(STORE_HOST)
-        self.path = SendPath(self.log.appender, isal_zlib.crc32, store_host, "C", "R", True, 409, 65536, False)
+        self.path = SendPath(self.log.appender, store_host, "C", "R", True, 409, 65536, False)
 
     def reserve(self, files: int) -> None:
         self.log.words[3] = files * FILE_SIZE

@@ -6,8 +6,8 @@ import sys
 import pyarrow as pa
 
 from headrace.model.host import decode_host, format_host
+from headrace.protocol.crc32 import find_crc_function
 from headrace.protocol.record import encode_record
-from spark_exporter.reading import crc_function
 from spark_exporter.reading.arrow_batches import as_batch
 from spark_exporter.reading.record_columns import END, RecordColumns
 
@@ -60,7 +60,7 @@ def test_hosts_of_many_clients_with_any_port_are_decoded() -> None:
 
 
 def test_crc_function_is_found_and_correct() -> None:
-    assert crc_function.find_crc_function() != 0
+    assert find_crc_function() != 0
 
 
 def test_decoder_computes_crc_itself_without_a_library_function() -> None:
