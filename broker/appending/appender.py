@@ -113,7 +113,7 @@ class Appender:
             return PutResult(PutMessageStatus.MESSAGE_ILLEGAL)
         if not log.ensure(record.size_bytes):
             return None
-        log.begin()
+        log.begin(time.time_ns() // 1_000_000)
         queues: TopicQueues = log.queues_of(message.topic.encode())
         queue_offset = queues.next_offset(message.queue_id) if record.is_queued else 0
         offset = log.append(
@@ -144,7 +144,7 @@ class Appender:
         if refusal is not None:
             return PutResult(refusal)
         log, topic = self.log, message.topic.encode()
-        log.begin()
+        log.begin(time.time_ns() // 1_000_000)
         queue_offset = log.queues_of(topic).next_offset(message.queue_id)
         put = path.put_batch(
             topic,

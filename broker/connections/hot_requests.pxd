@@ -1,6 +1,6 @@
 # The types of hot_requests.py.
 cimport cython
-from cpython.time cimport monotonic_ns
+from cpython.time cimport monotonic_ns, time_ns
 
 from broker.connections.hot_round cimport HotRound
 from broker.pulling.hot_pull cimport PullPath

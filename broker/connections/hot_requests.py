@@ -24,7 +24,7 @@ from headrace.remoting.connection import Connection
 from ipc.current_client import CurrentClient, encode_client
 
 if not cython.compiled:
-    from time import monotonic_ns
+    from time import monotonic_ns, time_ns
 
 _PARTIAL = PARTIAL
 
@@ -82,7 +82,7 @@ class HotRequests:
         if not COMPILED:
             return connection.take_frames(data, position)
         channel, path, pulls, end = self._channel, self._path, self._pulls, len(data)
-        self._log.begin()
+        self._log.begin(time_ns() // 1_000_000)
         while channel.close_reason is None:
             if not channel.takes_frames():
                 return position

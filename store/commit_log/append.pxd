@@ -1,7 +1,6 @@
 # The types of append.py, for itself and for broker/sending/hot_send.py, which calls it without going through Python.
 
 cimport cython
-from cpython.time cimport time_ns
 
 from headrace.protocol.big_endian cimport store_bytes, store_i16, store_i32, store_i64
 from headrace.protocol.record_layout cimport (
@@ -43,7 +42,7 @@ cdef class CommitLogAppender:
     cdef readonly long long store_timestamp
     cdef long long _wrote_timestamp
     cdef readonly dict queues
-    cpdef begin(self)
+    cpdef begin(self, long long now_ms)
     cpdef bint ensure(self, long long size)
     @cython.locals(start=cython.longlong, within=cython.longlong, blank=cython.longlong, at=Py_ssize_t, out='unsigned char *')
     cdef bint _roll(self) except -1

@@ -19,8 +19,6 @@ from ipc.publish.log import LogPublisher
 from store.fault_point import ENVIRONMENT, fault_point
 
 if not cython.compiled:
-    from time import time_ns
-
     from headrace.protocol.big_endian import store_bytes, store_i16, store_i32, store_i64
     from headrace.protocol.record_layout import (
         BLANK_MAGIC,
@@ -120,9 +118,9 @@ class CommitLogAppender:
         self._wrote_timestamp = wrote_timestamp
         self.queues: dict[bytes, TopicQueues] = {}
 
-    def begin(self) -> None:
-        """Sets the store timestamp of the next records; store timestamps never decrease."""
-        self.store_timestamp = max(self.store_timestamp, time_ns() // 1_000_000)
+    def begin(self, now_ms: int) -> None:
+        """Sets the store timestamp of the next records, milliseconds since the epoch; store timestamps never decrease."""
+        self.store_timestamp = max(self.store_timestamp, now_ms)
 
     def queues_of(self, topic: bytes) -> TopicQueues:
         """The queue offsets of `topic`, from 0 for a topic that has none yet."""

@@ -146,7 +146,7 @@ def test_random_frames_include_accepted_and_declined_ones() -> None:
 def test_hot_path_stores_the_sent_message() -> None:
     log = hot_sends.LogInMemory()
     path = hot_sends.send_path(log)
-    log.appender.begin()
+    log.appender.begin(hot_sends.NOW_MS)
     sent = [
         hot_sends.send_frame(bytes([n]) * n, n, e=str(n % 8), h=str(n), i=f"TAGS\x01t{n}\x02a\x01ü{n}\x02WAIT\x01false")
         for n in range(50)
@@ -193,7 +193,7 @@ def batch_frame(count: int, body: bytes = b"x" * 1000) -> bytes:
 def test_batch_is_stored_in_one_file_or_declined() -> None:
     log = hot_sends.LogInMemory(files=2, file_size=64 * 1024)
     path = hot_sends.send_path(log)
-    log.appender.begin()
+    log.appender.begin(hot_sends.NOW_MS)
     assert hot_sends.take_all(path, batch_frame(40)) == []
     first = log.appender.wrote_offset
     assert hot_sends.take_all(path, batch_frame(40)) == []
@@ -215,7 +215,7 @@ def test_batch_is_stored_in_one_file_or_declined() -> None:
 def test_batch_is_acknowledged_with_all_message_ids_once_durable() -> None:
     log = hot_sends.LogInMemory()
     path = hot_sends.send_path(log, hold=True)
-    log.appender.begin()
+    log.appender.begin(hot_sends.NOW_MS)
     assert hot_sends.take_all(path, batch_frame(500, b"y")) == []
     assert path.take_answers() == b""
     (answer,) = FrameDecoder().feed(path.take_held())

@@ -144,7 +144,7 @@ def test_hot_and_plain_sends_store_and_answer_the_same(plain: SmallBroker, seed:
     for opaque in range(250):
         frame = random_frame(chance, opaque)
         before, there = hot.appender.wrote_offset, len(plain.records())
-        hot.appender.begin()
+        hot.appender.begin(hot_sends.NOW_MS)
         if hot_sends.take_all(path, frame):
             assert hot.appender.wrote_offset == before
             continue

@@ -18,7 +18,7 @@ from headrace.protocol.batch import encode_entry
 from headrace.protocol.remoting_command import create_request
 from headrace.protocol.request_code import RequestCode
 from headrace.remoting import turns
-from support.hot_sends import BORN_HOST, LogInMemory, send_frame, send_path
+from support.hot_sends import BORN_HOST, NOW_MS, LogInMemory, send_frame, send_path
 from support.small_broker import SmallBroker, pull_fields
 
 MESSAGES = 32
@@ -61,7 +61,7 @@ def _of_frames(data: bytes) -> Callable[[], None]:
     path = send_path(log)
 
     def work() -> None:
-        log.appender.begin()
+        log.appender.begin(NOW_MS)
         assert path.take(data, 0, BORN_HOST, 0, None) == len(data)
         log.appender.publish()
         assert path.take_answers()
@@ -114,7 +114,7 @@ def _small_broker(stack: ExitStack) -> tuple[SmallBroker, bytes]:
 
 def _append(broker: SmallBroker, data: bytes) -> None:
     log = broker.appender.log
-    log.begin()
+    log.begin(NOW_MS)
     assert broker.path.take(data, 0, BORN_HOST, 0, None) == len(data)
     log.publish()
     assert broker.path.take_answers()

@@ -19,6 +19,7 @@ from store.commit_log import append
 
 FILE_SIZE = 1 << 20
 ALLOCATED_WORD = 3
+NOW_MS = 1_800_000_000_000
 STORE_HOST = bytes([127, 0, 0, 1]) + struct.pack(">i", 10911)
 BORN_HOST = bytes([10, 1, 2, 3]) + struct.pack(">i", 40000)
 VERSION = 409
@@ -165,7 +166,7 @@ def outcome(data: bytes, timestamp_free: bool = True, access: HotAccess | None =
     """The complete outcome of a stream of frames as JSON, to compare compiled and interpreted form."""
     log = LogInMemory()
     path = send_path(log)
-    log.appender.begin()
+    log.appender.begin(NOW_MS)
     left = take_all(path, data, access)
     log.appender.publish()
     records = log.bytes()

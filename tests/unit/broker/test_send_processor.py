@@ -459,7 +459,6 @@ def test_slave_refuses_messages(make_broker: Callable[..., SmallBroker]) -> None
 def test_hot_path_serves_topics_without_special_checks(broker: SmallBroker) -> None:
     path = SendPath(
         broker.appender.log,
-        len,
         encode_host(("127.0.0.1", 10911)),
         "DefaultCluster",
         "DefaultRegion",

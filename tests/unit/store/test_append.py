@@ -1,6 +1,5 @@
 """Appending to the CommitLog: a record's bytes, files that are full, and what is published when."""
 
-import time
 from array import array
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from headrace.model.host import encode_host
 from headrace.protocol.record import decode_records, encode_record
 from store.commit_log.append import CommitLogAppender, TopicQueues
-from support.hot_sends import ALLOCATED_WORD, LogInMemory
+from support.hot_sends import ALLOCATED_WORD, NOW_MS, LogInMemory
 
 FILE_SIZE = 4096
 BORN, STORE = ("10.1.2.3", 40000), ("127.0.0.1", 10911)
@@ -41,7 +40,7 @@ def put(log: LogInMemory, body: bytes = b"body", queue_id: int = 0, *, queued: b
 
 def test_appended_record_equals_the_codecs() -> None:
     log = LogInMemory(1, FILE_SIZE)
-    log.appender.begin()
+    log.appender.begin(NOW_MS)
     put(log, b"first")
     at = put(
         log, b"second", 3, flag=-7, sys_flag=0x301, born_timestamp=1 << 41, reconsume_times=4,
@@ -55,14 +54,11 @@ def test_appended_record_equals_the_codecs() -> None:
     assert log.bytes()[at:] == encoded
 
 
-def test_time_of_the_last_record_is_published_whatever_was_read_since(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_of_the_last_record_is_published_whatever_was_read_since() -> None:
     log = LogInMemory(1, FILE_SIZE)
-    seconds = 1_000.0
-    monkeypatch.setattr(time, "time", lambda: seconds)
-    log.appender.begin()
+    log.appender.begin(1_000_000)
     put(log)
-    seconds = 1_001.0
-    log.appender.begin()
+    log.appender.begin(1_001_000)
     assert log.appender.publish()
     assert log.published_timestamp == 1_000_000
     put(log)
@@ -249,13 +245,8 @@ def test_ensure_reserves_room_for_a_whole_batch() -> None:
     assert not appender.ensure(FILE_SIZE - 8 + 1)
 
 
-def test_store_timestamps_never_decrease(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_timestamps_never_decrease() -> None:
     log = LogInMemory(1, FILE_SIZE)
-    log.appender.begin()
-    first = log.appender.store_timestamp
-    monkeypatch.setattr(time, "time", lambda: first / 1000 - 5)
-    log.appender.begin()
-    assert log.appender.store_timestamp == first
-    monkeypatch.setattr(time, "time", lambda: first / 1000 + 5)
-    log.appender.begin()
-    assert log.appender.store_timestamp == first + 5000
+    for now_ms, timestamp in ((NOW_MS, NOW_MS), (NOW_MS - 5000, NOW_MS), (NOW_MS + 5000, NOW_MS + 5000)):
+        log.appender.begin(now_ms)
+        assert log.appender.store_timestamp == timestamp
