@@ -2,6 +2,7 @@
 cimport cython
 
 from headrace.remoting.client_usage cimport ClientUsage
+from headrace.remoting cimport direct_send
 from headrace.remoting.turns cimport Turns
 
 cdef class Channel:
@@ -13,6 +14,8 @@ cdef class Channel:
     cdef bint _always_reads, _is_new, _is_lost, _is_draining, _is_batching, _is_handshaking
     cdef bint _is_waiting_for_room, _has_room, _is_waiting_for_turn
     cdef bytes _rest
+    cdef int _fd
+    cdef bint _is_transport_sending
     cdef list _batch
     cdef long long _batch_size, _buffered_in, _buffered_out, _carried_out, _in_progress, _tls_bytes
     cdef long long _read_bytes, _written_bytes, _seen_moved
@@ -42,4 +45,5 @@ cdef class Channel:
     cdef _end_batch(self)
     cpdef write(self, bytes data)
     cdef _flush(self)
+    @cython.locals(sent=Py_ssize_t)
     cdef _put(self, bytes data)

@@ -6,7 +6,8 @@
        ▲                                                              │
        └── one write for each batch ◄── write, write_soon ◄───────────┘
 
-- All frames of one read are handled in one batch, and their answers are sent with one write.
+- All frames of one read are handled in one batch, and their answers are sent with one write: to the socket itself while the event loop's transport
+  has nothing to send, otherwise to the transport (`direct_send`).
 - An incoming connection takes no more frames while too many bytes wait for its peer (HIGH_WATER), while its handler is busy, while the role's
   memory for connections is used up (`buffer_budget`), or while its client has used its share of the loop's time (`turns`). Bytes already
   read are kept, and nothing more is read. The peer may be slow, but must not stop reading: see `peer_watch`.
@@ -32,6 +33,7 @@ from typing import Any, Final, cast
 from headrace.errors import BadFrame, FrameTooLarge
 from headrace.model.connection_limits import MAX_HANDSHAKES, MAX_NEW_HANDSHAKES
 from headrace.protocol.frame import FRAME_MAX_LENGTH, frame_size, too_large_frame
+from headrace.remoting import direct_send
 from headrace.remoting.buffer_budget import LEAST_RATE
 from headrace.remoting.client_usage import NOBODY, ClientUsage, name_of_account
 from headrace.remoting.endpoint import Endpoint
@@ -67,6 +69,7 @@ class Channel:
         "_closed",
         "_end",
         "_endpoint",
+        "_fd",
         "_has_room",
         "_in_progress",
         "_is_batching",
@@ -74,6 +77,7 @@ class Channel:
         "_is_handshaking",
         "_is_lost",
         "_is_new",
+        "_is_transport_sending",
         "_is_waiting_for_room",
         "_is_waiting_for_turn",
         "_last_active",
@@ -113,6 +117,9 @@ class Channel:
         # Of the endpoint, for every read.
         self._loop, self._turns, self._always_reads = endpoint.loop, endpoint.turns, endpoint.always_reads
         self._transport: asyncio.Transport | None = None
+        # Of the socket of an incoming connection without TLS, as long as it may be written to; otherwise -1.
+        self._fd = -1
+        self._is_transport_sending = False
         self._is_new = True
         self._partial: PartialFrame | None = None
         self._rest = b""
@@ -214,6 +221,8 @@ class Channel:
         self.remote = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
         connected = transport.get_extra_info("socket")
         if connected is not None:
+            if not self._always_reads:
+                self._fd = connected.fileno()
             try:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if _TCP_CONGESTION is not None and connected.getsockname()[0] == peer[0]:
@@ -255,6 +264,7 @@ class Channel:
     def connection_lost(self, exc: Exception | None) -> None:
         """Releases what it holds, and passes the reason to the handler."""
         self._is_lost = True
+        self._fd = -1
         self._end_handshake()
         reason = self.close_reason or (f"connection lost: {exc}" if exc else "closed by the peer")
         if self.close_reason is None:
@@ -277,6 +287,7 @@ class Channel:
 
     def eof_received(self) -> None:
         """The peer sends no more: the transport closes the connection."""
+        self._fd = -1
 
     def pause_writing(self) -> None:
         """The high-water mark is exceeded."""
@@ -319,6 +330,7 @@ class Channel:
         elif self._transport is not None and self._may_begin_handshake():
             usage = self._usage_of_address
             self._is_handshaking = True
+            self._fd = -1
             usage.handshakes += 1
             self._transport = tls.accept(self._loop, self._transport, self, data, self._turns, usage)
         return True
@@ -574,6 +586,18 @@ class Channel:
 
     def _put(self, data: bytes) -> None:
         transport = self._transport
+        if self._fd >= 0 and transport is not None:
+            if self._is_transport_sending:
+                self._is_transport_sending = transport.get_write_buffer_size() > 0
+            if not self._is_transport_sending:
+                sent = direct_send.try_send(self._fd, data)
+                if sent:
+                    self._written_bytes += sent
+                    self._last_active = monotonic()
+                    if sent == len(data):
+                        return
+                    data = data[sent:]
+                self._is_transport_sending = True
         if transport is None or self._is_lost or transport.is_closing():
             return
         self._written_bytes += len(data)
@@ -674,5 +698,6 @@ class Channel:
     def _close_because(self, reason: str, level: int) -> None:
         if self.close_reason is None:
             self.close_reason = reason
+            self._fd = -1
             if level > logging.DEBUG:
                 self._endpoint.faults.closed(self.remote, reason, level)
