@@ -38,10 +38,10 @@ class Durations:
         self.add_until(self._clock_ns(), began_ns, times)
 
     def add_until(self, now_ns: int, began_ns: int, times: int) -> None:
-        """The same where the time is known; not before `began_ns`."""
+        """The same where the time is known."""
         if now_ns >= self._minute_ends:
             self._turn(now_ns)
-        took_ns = now_ns - began_ns
+        took_ns = max(now_ns - began_ns, 0)
         if took_ns > self._longest_ns:  # noqa: PLR1730  (a call costs as much as all the rest, once a batch)
             self._longest_ns = took_ns
         shift = 0

@@ -1,7 +1,6 @@
 """A channel and the handler that it owns: what is handed over, in which order, and what waits."""
 
 import asyncio
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,8 +19,8 @@ FRAME = bytes([0, 0, 0, 4, 0, 0, 0, 0])
 class Wire(asyncio.Transport):
     """Keeps what is written, each write by itself."""
 
-    def __init__(self, address: str = "10.1.2.3", connected: socket.socket | None = None) -> None:
-        super().__init__({"peername": (address, 40000), "socket": connected})
+    def __init__(self, address: str = "10.1.2.3") -> None:
+        super().__init__({"peername": (address, 40000)})
         self.writes: list[bytes] = []
         self.is_reading_paused = self.closing = False
         self.unsent = 0
@@ -235,47 +234,3 @@ def test_frame_in_parts_waits_for_its_clients_turn_when_it_is_complete(loop: asy
     receive(long[7:])
     assert wire.writes == [long + FRAME, long]
     assert len(other_wire.writes) == 4
-
-
-def test_bytes_go_past_the_transport_only_while_it_has_nothing_to_send(loop: asyncio.AbstractEventLoop) -> None:
-    ours, peer = socket.socketpair()
-    with ours, peer:
-        wire = Wire(connected=ours)
-        channel = Channel(Endpoint(loop, HandlerTable(), Deadlines(loop)), Recorder)
-        channel.connection_made(wire)
-        channel.write(FRAME)
-        assert (peer.recv(100), wire.writes) == (FRAME, [])
-        large = FRAME + bytes(8 << 20)
-        channel.write(large)
-        sent = peer.recv(len(large), socket.MSG_WAITALL | socket.MSG_DONTWAIT)
-        assert 0 < len(sent) < len(large)
-        assert (sent + wire.writes[0], len(wire.writes)) == (large, 1), (
-            "the transport sends what the kernel did not take"
-        )
-        wire.unsent = 1
-        channel.write(FRAME)
-        assert wire.writes[1:] == [FRAME], "nothing overtakes it, although there is room again"
-        wire.unsent = 0
-        channel.write(FRAME)
-        assert (peer.recv(100), len(wire.writes)) == (FRAME, 2)
-        channel.close("test")
-        channel.write(FRAME)
-        with pytest.raises(BlockingIOError):
-            peer.recv(100, socket.MSG_DONTWAIT)
-
-
-@pytest.mark.parametrize("end", ["eof", "lost"])
-def test_nothing_goes_past_the_transport_of_a_connection_that_ends(loop: asyncio.AbstractEventLoop, end: str) -> None:
-    ours, peer = socket.socketpair()
-    with ours, peer:
-        wire = Wire(connected=ours)
-        channel = Channel(Endpoint(loop, HandlerTable(), Deadlines(loop)), Recorder)
-        channel.connection_made(wire)
-        if end == "eof":
-            channel.eof_received()
-        else:
-            channel.connection_lost(None)
-        channel.write(FRAME)
-        assert wire.writes == [FRAME] * (end == "eof"), "the transport knows whether it can still be sent"
-        with pytest.raises(BlockingIOError):
-            peer.recv(100, socket.MSG_DONTWAIT)
