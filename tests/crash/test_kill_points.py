@@ -213,7 +213,7 @@ def leave_a_deleted_topics_queues(appliance: Appliance, tmp_path: Path) -> None:
     with Admin(appliance.name_server) as admin:
         admin.create_topic(DOOMED, QUEUES)
         send(appliance, "a", "b", "c")
-        wait_until(queues.exists, 60, "dispatch")
+        wait_until(lambda: any(queues.glob(f"*/{'[0-9]' * 20}")), 60, "dispatch has made a file")
         shutil.copytree(queues, tmp_path / "queues")
         admin.delete_topic(DOOMED)
     appliance.kill()
