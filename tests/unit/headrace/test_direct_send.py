@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -12,33 +11,9 @@ from headrace.remoting.channel import Channel
 from headrace.remoting.connection import make_channel
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
+from support.wire import Wire
 
 FRAME = bytes([0, 0, 0, 4, 0, 0, 0, 0])
-
-
-class Wire(asyncio.Transport):
-    """Keeps what is written, each write by itself; `unsent` bytes wait in it."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        super().__init__({"peername": ("10.1.2.3", 40000), "socket": connected})
-        self.writes: list[bytes] = []
-        self.unsent = 0
-        self.closing = False
-
-    def write(self, data: Any) -> None:
-        self.writes.append(bytes(data))
-
-    def close(self) -> None:
-        self.closing = True
-
-    def is_closing(self) -> bool:
-        return self.closing
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def get_write_buffer_size(self) -> int:
-        return self.unsent
 
 
 @pytest.fixture
@@ -61,7 +36,7 @@ def test_bytes_go_past_the_transport_only_while_it_has_nothing_to_send(
     channel: Channel, sockets: tuple[socket.socket, socket.socket]
 ) -> None:
     ours, peer = sockets
-    wire = Wire(ours)
+    wire = Wire(connected=ours)
     channel.connection_made(wire)
     channel.write(FRAME)
     assert (peer.recv(100), wire.writes) == (FRAME, [])
@@ -87,7 +62,7 @@ def test_nothing_goes_past_the_transport_of_a_connection_that_ends(
     channel: Channel, sockets: tuple[socket.socket, socket.socket], end: str
 ) -> None:
     ours, peer = sockets
-    wire = Wire(ours)
+    wire = Wire(connected=ours)
     channel.connection_made(wire)
     if end == "eof":
         channel.eof_received()

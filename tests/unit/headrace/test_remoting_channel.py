@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -12,41 +11,9 @@ from headrace.remoting.channel import RECOUNT_S, Channel
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.turns import Turns
+from support.wire import Wire
 
 FRAME = bytes([0, 0, 0, 4, 0, 0, 0, 0])
-
-
-class Wire(asyncio.Transport):
-    """Keeps what is written, each write by itself."""
-
-    def __init__(self, address: str = "10.1.2.3") -> None:
-        super().__init__({"peername": (address, 40000)})
-        self.writes: list[bytes] = []
-        self.is_reading_paused = self.closing = False
-        self.unsent = 0
-
-    def write(self, data: Any) -> None:
-        self.writes.append(bytes(data))
-
-    def close(self) -> None:
-        self.closing = True
-
-    abort = close
-
-    def is_closing(self) -> bool:
-        return self.closing
-
-    def pause_reading(self) -> None:
-        self.is_reading_paused = True
-
-    def resume_reading(self) -> None:
-        self.is_reading_paused = False
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def get_write_buffer_size(self) -> int:
-        return self.unsent
 
 
 class Recorder:
