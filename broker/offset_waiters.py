@@ -1,6 +1,8 @@
 """OffsetWaiters: all that waits for another process's offset: held pulls, responses at the ack gate, appends without a file.
 
 One place knows whether anything waits, which is when the broker wants to be rung. When the broker is rung, all of them are tried again.
+
+With SYNC_FLUSH or SYNC_MASTER each batch of answers passes through here, so this is a hot module (types in the `.pxd`).
 """
 
 from collections.abc import Callable
@@ -42,7 +44,10 @@ class OffsetWaiters:
             self._dispatch_bell.ring()
 
     def _is_anyone_else_waiting(self) -> bool:
-        return any(is_waiting() for is_waiting, _ in self._others)
+        for is_waiting, _ in self._others:
+            if is_waiting():
+                return True
+        return False
 
     def _look(self) -> None:
         for _, go_on in self._others:

@@ -3,12 +3,12 @@
 Dispatch, flush, ha and the housekeeper ring only a broker that asks for it, and it asks only while somebody waits for them:
 dispatch while a pull is held (`asleep_pulls`), the others while an answer is at the ack gate or a put has no file (`asleep_broker`).
 Otherwise a busy log costs it nothing. Both bells are one eventfd.
+
+With SYNC_FLUSH or SYNC_MASTER each batch of answers passes through here, so this is a hot module (types in the `.pxd`).
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-
-from msgspec import Struct
 
 from ipc.bells import Bell
 from ipc.control_block import ControlBlock
@@ -18,24 +18,25 @@ def _nothing() -> None:
     pass
 
 
-class Waiting(Struct):
+class Waiting:
     """Those who wait for one bell. `is_anyone()` says whether rings are wanted, `asked()` is called each time they have been asked for."""
 
-    bell: Bell
-    is_anyone: Callable[[], bool]
-    asked: Callable[[], object] = _nothing
-    is_asking: bool = False
+    def __init__(self, bell: Bell, is_anyone: Callable[[], bool], asked: Callable[[], object] = _nothing) -> None:
+        self.bell = bell
+        self.is_anyone = is_anyone
+        self.asked = asked
+        self.is_asking = False
 
 
 class Wakeups:
     """Turns rings into calls of `look`. All bells have the same eventfd."""
 
     def __init__(self, waiting: Sequence[Waiting], control: ControlBlock, look: Callable[[], None]) -> None:
-        self._waiting = waiting
+        self._waiting = tuple(waiting)
         self._bell = waiting[0].bell
         self._control = control
         self._look = look
-        self._seen: tuple[int, ...] = ()
+        self._seen: tuple[int, ...] | None = None
         self._ask_nobody()  # a killed predecessor may have asked
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -56,7 +57,7 @@ class Wakeups:
 
     def look(self) -> None:
         """Looks now: after a ring, and by the clock as the net below. Nothing to do while nobody waits."""
-        if not any(one.is_asking or one.is_anyone() for one in self._waiting):
+        if not self._is_asking() and not self._is_anyone_waiting():
             return
         self._ask_nobody()
         self._seen = self._offsets()
@@ -69,7 +70,16 @@ class Wakeups:
         self.look()
 
     def _is_anyone_waiting(self) -> bool:
-        return any(one.is_anyone() for one in self._waiting)
+        for one in self._waiting:
+            if one.is_anyone():
+                return True
+        return False
+
+    def _is_asking(self) -> bool:
+        for one in self._waiting:
+            if one.is_asking:
+                return True
+        return False
 
     def _ask_nobody(self) -> None:
         for one in self._waiting:

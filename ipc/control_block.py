@@ -1,13 +1,19 @@
 """The control block's read side: every offset and flag of the appliance, by name.
 
 Any process may read. A read is one load, takes no lock and never waits. Writing is in `publish/`, a module for each writer.
-Hot loops take `.words` and the constants of `control_layout`.
+Hot loops take `.words` and the constants of `control_layout`. Every role reads cells each time it wakes up, while its caches are cold, so this is a
+hot module (types in the `.pxd`).
 """
 
-from typing import Any, overload
+from typing import Any
+
+import cython
 
 from ipc import control_layout as layout
 from ipc.posix import Segment
+
+if not cython.compiled:
+    from ipc.cells import cells_of, keep_words, load_cell
 
 NOT_WRITEABLE = 2
 QUEUE_ERROR = 4
@@ -33,17 +39,13 @@ class _CellReader:
     """A read-only property that loads one cell."""
 
     def __init__(self, word: int) -> None:
-        self.word = word
+        self._word = word
 
-    @overload
-    def __get__(self, block: None, owner: type) -> "_CellReader": ...
-    @overload
-    def __get__(self, block: "ControlBlock", owner: type) -> int: ...
-    def __get__(self, block: "ControlBlock | None", owner: type) -> "int | _CellReader":
-        if block is None:
-            return self
-        value: int = block.words[self.word]
-        return value
+    def __get__(self, block: "ControlBlock", owner: type) -> int:
+        return self._load(block)
+
+    def _load(self, block: "ControlBlock") -> int:
+        return load_cell(block.cells, self._word)
 
     def __set__(self, block: "ControlBlock", value: Any) -> None:
         raise AttributeError("only the publisher of a cell may store it (ipc.publish)")
@@ -85,7 +87,8 @@ class ControlBlock:
     asleep_ha = _CellReader(layout.ASLEEP["ha"])
 
     def __init__(self, segment: Segment) -> None:
-        self.words = segment.words
+        self.words = keep_words(segment.words)
+        self.cells = cells_of(self.words)
 
     def running_flags(self) -> int:
         """RocketMQ's running flags: the union of what each writer says (store spec, 8.4). 0: messages may be written.

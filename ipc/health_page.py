@@ -102,6 +102,7 @@ class HealthRow:
         self._words = segment.words
         self._view = segment.view
         self._word = word
+        self._what = ""  # the text of the long call, once this object has stored one
 
     def state(self, state: str) -> None:
         """Set one of STATES."""
@@ -113,11 +114,18 @@ class HealthRow:
 
     def long_call(self, what: str, until_ms: int) -> None:
         """Announce a call that may last until then (monotonic ms); the text is truncated to fit."""
-        text = what.encode()[:CALL_BYTES].decode(errors="ignore").encode()
-        self._store_call(text, until_ms)
+        if what != self._what:
+            self._store_call(what.encode()[:CALL_BYTES].decode(errors="ignore").encode(), until_ms)
+            self._what = what
+        else:
+            store_cell(self._words, self._word + CALL_UNTIL, until_ms)
 
     def long_call_over(self) -> None:
-        """The announced call has ended."""
+        """The announced call has ended. Its text remains, because the next one is often the same."""
+        store_cell(self._words, self._word + CALL_UNTIL, 0)
+
+    def forget_call(self) -> None:
+        """The role's process has ended, perhaps while it announced a call."""
         self._store_call(b"", 0)
 
     def current_client(self) -> CurrentClient:
@@ -145,7 +153,7 @@ class SupervisedRow:
     def starting(self) -> None:
         """About to fork it: increments the start count, sets a first heartbeat, and clears the client."""
         store_cell(self._words, self._word + START_COUNT, self._words[self._word + START_COUNT] + 1)
-        self._role.long_call_over()
+        self._role.forget_call()
         self._role.current_client().end()
         self._role.beat(monotonic_ms())
         self._role.state("starting")
@@ -156,7 +164,7 @@ class SupervisedRow:
 
     def ended(self, state: str) -> None:
         """It has been waited for: `stopped`, or `failed` if it should have continued."""
-        self._role.long_call_over()
+        self._role.forget_call()
         self._role.state(state)
         store_cell(self._words, self._word + PID, 0)
 

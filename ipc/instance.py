@@ -132,9 +132,11 @@ class Instance:
 
     def close(self) -> None:
         """Close this process's mappings and bells; the segments remain."""
-        for bell in self.bells.values():
-            os.close(bell.fd)
+        for fd in [bell.fd for bell in self.bells.values()]:
+            os.close(fd)
+        # Bells and the control block have views of their mapping, which is closed with the last one.
         self.bells = {}
+        del self.control
         for segment in self._segments.values():
             segment.close()
 

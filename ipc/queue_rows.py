@@ -27,23 +27,14 @@ _MAX_QUEUE_OFFSET = MAX_QUEUE_OFFSET
 _MAX_PHYSICAL_OFFSET = MAX_PHYSICAL_OFFSET
 
 if not cython.compiled:
-    from ipc.cells import store_cell
-
-    def cells_of(words: memoryview) -> memoryview:
-        """Where compiled code finds the words."""
-        return words
-
-    def load_cell(cells: memoryview, word: int) -> int:
-        """One word."""
-        value: int = cells[word]
-        return value
+    from ipc.cells import cells_of, keep_words, load_cell, store_cell
 
 
 class QueueRows:
     """The rows of a table of `capacity` rows. For the table's writer only."""
 
     def __init__(self, words: memoryview, capacity: int) -> None:
-        self._words = words
+        self._words = keep_words(words)
         self._cells = cells_of(words)
         self._capacity = capacity
 
@@ -65,7 +56,7 @@ class RowReader:
     """Loads one row at a time, without waiting for its writer. For any reader."""
 
     def __init__(self, words: memoryview, capacity: int) -> None:
-        self._words = words
+        self._words = keep_words(words)
         self._cells = cells_of(words)
         self._capacity = capacity
         self.min_queue_offset = self.max_queue_offset = self.max_physical_offset = self.changes = 0

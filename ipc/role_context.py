@@ -6,11 +6,12 @@ Created by the supervisor's child after the fork and passed to the role's `run(c
 pipe; the role takes the order with `take_stop_order`, and its loop ends when its work is done.
 A plain loop waits only in `wait` or `nap`, which send heartbeats for it. Calls that may take longer than a second are
 announced with `long_call`; otherwise the supervisor may take the role for hung.
+
+Each wake-up of a role passes through here, while its caches are cold, so this is a hot module (types in the `.pxd`).
 """
 
 import select
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from ipc.bells import Bell
 from ipc.control_block import ControlBlock
@@ -79,21 +80,24 @@ class ApplianceRoleContext:
         if monotonic_ms() >= self._next_beat_ms:
             self._beat_now()
 
-    @contextmanager
-    def long_call(self, what: str, limit_ms: int) -> Iterator[None]:
-        """Announce a call during which no heartbeat can be sent: its description for operators, and its maximum time."""
+    def long_call(self, what: str, limit_ms: int) -> "LongCall":
+        """Announce a call during which no heartbeat can be sent (`with`): its description for operators, and its maximum time."""
+        return LongCall(self, what, limit_ms)
+
+    def announce(self, what: str, limit_ms: int) -> None:
+        """The beginning of a LongCall."""
         call = (what, monotonic_ms() + limit_ms)
         self._long_calls.append(call)
         self._health.long_call(*call)
-        try:
-            yield
-        finally:
-            self._long_calls.pop()
-            self._beat_now()  # order: before the announcement is removed, otherwise the role looks silent in between
-            if self._long_calls:
-                self._health.long_call(*self._long_calls[-1])
-            else:
-                self._health.long_call_over()
+
+    def announced_is_over(self) -> None:
+        """The end of a LongCall."""
+        self._long_calls.pop()
+        self._beat_now()  # order: before the announcement is removed, otherwise the role looks silent in between
+        if self._long_calls:
+            self._health.long_call(*self._long_calls[-1])
+        else:
+            self._health.long_call_over()
 
     # ---- stopping
 
@@ -209,3 +213,18 @@ class RoleContext(ApplianceRoleContext):
         self.take_reloaded_options = take_reloaded_options
         self.instance = instance
         self.control: ControlBlock = instance.control
+
+
+class LongCall:
+    """An announced call: `with context.long_call(…):`."""
+
+    def __init__(self, context: ApplianceRoleContext, what: str, limit_ms: int) -> None:
+        self._context = context
+        self._what = what
+        self._limit_ms = limit_ms
+
+    def __enter__(self) -> None:
+        self._context.announce(self._what, self._limit_ms)
+
+    def __exit__(self, *_: object) -> None:
+        self._context.announced_is_over()

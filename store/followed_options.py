@@ -17,6 +17,7 @@ class FollowedOptions:
     """One role's StoreConfig, kept up to date by `follow`, which the role's loop calls once a round."""
 
     def __init__(self, context: RoleContext, config: StoreConfig) -> None:
+        self._control = context.control
         self._page = context.instance.changed_options()
         self._config = config
         self._seen = 0
@@ -24,7 +25,7 @@ class FollowedOptions:
     @property
     def have_changed(self) -> bool:
         """Whether there are changes to apply, for waiting loops."""
-        return self._page.version != self._seen
+        return self._control.config_version != self._seen
 
     def follow(self) -> None:
         """Applies the changes since the last call."""

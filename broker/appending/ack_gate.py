@@ -10,13 +10,13 @@ WAIT=false do not wait.
 
 If a deadline passes first, the message is stored nevertheless, and the response tells which of the two
 was late (10 FLUSH_DISK_TIMEOUT, 12 FLUSH_SLAVE_TIMEOUT; as in RocketMQ the slave's status takes precedence).
+
+With SYNC_FLUSH or SYNC_MASTER each batch of answers passes through here, so this is a hot module (types in the `.pxd`).
 """
 
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
-
-from msgspec import Struct
 
 from store.config import SYNC_MASTER, StoreConfig
 from store.status import PutMessageStatus
@@ -40,11 +40,14 @@ class SafeOffsets(Protocol):
         """Number of connected slaves."""
 
 
-class _Waiting(Struct):
-    end_offset: int
-    flush_deadline: float
-    slave_deadline: float
-    answer: Answer
+class _Waiting:
+    """An answer that waits."""
+
+    def __init__(self, end_offset: int, flush_deadline: float, slave_deadline: float, answer: Answer) -> None:
+        self.end_offset = end_offset
+        self.flush_deadline = flush_deadline
+        self.slave_deadline = slave_deadline
+        self.answer = answer
 
 
 class AckGate:

@@ -2,6 +2,8 @@
 
 It never makes, cuts or deletes a file. A sync that fails is final: it says so in `flag_log_error`, syncs nothing any more, and
 ends as failed when it is stopped, so that the store counts as not cleanly closed.
+
+With SYNC_FLUSH every answer waits for a round of this loop, whose caches are cold, so this is a hot module (types in the `.pxd`).
 """
 
 import errno

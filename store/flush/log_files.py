@@ -41,7 +41,10 @@ class LogFiles:
 
     def has_before(self, min_offset: int) -> bool:
         """Whether a file is open that ends at or before this offset, and so has been deleted."""
-        return any(start + self._file_size <= min_offset for start in self._maps)
+        for start in self._maps:
+            if start + self._file_size <= min_offset:
+                return True
+        return False
 
     def sync(self, file_start: int, begin: int, end: int) -> None:
         """Makes the bytes from physical offset `begin` to `end` durable, which are in the file that begins at `file_start`. Raises OSError."""

@@ -7,6 +7,8 @@ A connection whose first byte is that of a TLS hello is encrypted (RocketMQ's ow
 
 Data is sent when it is written, before it is flushed, as in RocketMQ. A connection is driven by the slave's reports and
 by `push`, which sends as much as its socket accepts.
+
+With SYNC_MASTER answers wait for what is done here, so this is a hot module (types in the `.pxd`).
 """
 
 import asyncio
@@ -67,7 +69,7 @@ class HaMaster:
     async def listen(self, host: str, port: int) -> int:
         """Begins to accept slaves; returns the port (of use for port 0). Raises OSError."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: SlaveLink(self), host, port, reuse_address=True)
+        self._server = await loop.create_server(self._accept, host, port, reuse_address=True)
         self._publisher.slave_count(0)
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -107,6 +109,9 @@ class HaMaster:
             await self._server.wait_closed()
         self._publisher.slave_count(0)
 
+    def _accept(self) -> asyncio.Protocol:
+        return cast(asyncio.Protocol, SlaveLink(self))
+
     # ---- called by links
 
     def add(self, link: "SlaveLink") -> None:
@@ -127,8 +132,8 @@ class HaMaster:
             self._broker.ring()
 
 
-class SlaveLink(asyncio.Protocol):
-    """One slave's connection."""
+class SlaveLink:
+    """One slave's connection: an `asyncio.Protocol`."""
 
     def __init__(self, master: HaMaster) -> None:
         self._master = master
@@ -187,6 +192,9 @@ class SlaveLink(asyncio.Protocol):
             )
         self._master.acknowledge(offset)
         self.push()
+
+    def eof_received(self) -> None:
+        """The slave has closed its side: so does the transport."""
 
     def pause_writing(self) -> None:
         """The slave does not read fast enough."""

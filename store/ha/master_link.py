@@ -3,6 +3,8 @@
     read ──► frames ──► copied ──► published once ──► reported once ──► roles rung
 
 A frame for which no file is reserved yet waits, and nothing more is read meanwhile. Any fault closes the connection.
+
+With SYNC_MASTER the master's answers wait for what is done here, so this is a hot module (types in the `.pxd`).
 """
 
 import asyncio
@@ -20,8 +22,8 @@ from store.ha.slave_log import SlaveLog
 _RETRY_S = 0.01  # limit: how long a frame may wait for a file that is reserved
 
 
-class MasterLink(asyncio.Protocol):
-    """One connection. `ended` has the reason once it has ended."""
+class MasterLink:
+    """One connection: an `asyncio.Protocol`. `ended` has the reason once it has ended."""
 
     def __init__(self, config: StoreConfig, log: SlaveLog, bells: dict[str, Bell]) -> None:
         self._config = config
@@ -50,6 +52,12 @@ class MasterLink(asyncio.Protocol):
     def eof_received(self) -> None:
         """The master has closed its side."""
         self._end(HaError("the master closed the connection; see 'connection to slave closed' in the master's log"))
+
+    def pause_writing(self) -> None:
+        """Reports are a few bytes: the next one replaces those that wait."""
+
+    def resume_writing(self) -> None:
+        """The master reads again."""
 
     def data_received(self, data: bytes) -> None:
         """Frames, or parts of them."""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from ssl import SSLContext
+from typing import cast
 
 from headrace.errors import ConfigError, RemoteProtocolError
 from ipc.bells import Bell
@@ -65,7 +66,7 @@ class HaSlave:
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                 await asyncio.get_running_loop().create_connection(
-                    lambda: link, host, int(port), ssl=self._make_context()
+                    lambda: cast(asyncio.Protocol, link), host, int(port), ssl=self._make_context()
                 )
             logger.info(
                 "connected to master master=%s copied_offset=%d",

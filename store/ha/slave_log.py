@@ -9,6 +9,8 @@ bytes copied beyond are dropped at a restart or when the connection is lost, and
 Bytes that are no record mean one of two things. Where a link begins, the master has another log than this one, and nothing of it is
 taken. Behind records that fitted, the master's disk has damaged its log: what is damaged is copied as it is, and the log continues at the
 next whole record.
+
+With SYNC_MASTER the master's answers wait for what is done here, so this is a hot module (types in the `.pxd`).
 """
 
 import logging

@@ -206,7 +206,7 @@ def calls_of(broker: SmallBroker, clients: list[Peer], data: bytes) -> int:
     return calls.total()
 
 
-@pytest.mark.parametrize(("flush_disk_type", "a_turn", "a_read"), [("ASYNC_FLUSH", 5, 0), ("SYNC_FLUSH", 16, 0)])
+@pytest.mark.parametrize(("flush_disk_type", "a_turn", "a_read"), [("ASYNC_FLUSH", 1, 0), ("SYNC_FLUSH", 4, 0)])
 def test_python_calls_on_the_hot_path(flush_disk_type: str, a_turn: int, a_read: int, make_broker: MakeBroker) -> None:
     """Python calls are most of a read's processor time, and are the same on every machine. A larger number needs a reason, a smaller one is noted here."""
     broker = make_broker(store={"flush_disk_type": flush_disk_type})

@@ -10,6 +10,7 @@ from ipc.bells import Bell, create_eventfd
 from ipc.cells import store_cell
 from ipc.control_layout import ASLEEP, MIN_OFFSET, REPUT_OFFSET, SIZE_BYTES, WROTE_OFFSET
 from ipc.posix import Segment, anonymous_segment
+from support.interpreted import run_interpreted
 
 ASLEEP_WORD = ASLEEP["flush"]
 LOST = MIN_OFFSET
@@ -78,9 +79,10 @@ def test_ring_before_the_poll_is_kept(bell: Bell) -> None:
     assert select.select([bell.fd], [], [], 5)[0]
 
 
-def test_both_sides_fence_between_store_and_load(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The order in which no wake-up can be lost: see the drawing in ipc/bells.py.
+def steps_of_both_sides(_: bytes) -> bytes:
+    """What a sleeper and a ringer do, step by step, with interpreted modules."""
     steps: list[str] = []
+    segment = anonymous_segment(SIZE_BYTES)
 
     class Words:
         def __getitem__(self, word: int) -> int:
@@ -92,16 +94,22 @@ def test_both_sides_fence_between_store_and_load(segment: Segment, monkeypatch: 
             segment.words[word] = value
 
     words: Any = Words()
-    monkeypatch.setattr("ipc.bells.full_fence", lambda: steps.append("fence"))
-    monkeypatch.setattr("os.eventfd_write", lambda *_: steps.append("ring"))
-    bell = Bell(-1, words, ASLEEP_WORD)
-    bell.prepare_sleep()
-    steps.append("second look")
-    assert steps == [f"store {ASLEEP_WORD}=1", "fence", "second look"]
-    steps.clear()
-    store_cell(words, WROTE_OFFSET, 7)
-    bell.ring()
-    assert steps == [f"store {WROTE_OFFSET}=7", "fence", f"load {ASLEEP_WORD}", "ring"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ipc.bells.full_fence", lambda: steps.append("fence"))
+        patch.setattr("os.eventfd_write", lambda *_: steps.append("ring"))
+        bell = Bell(-1, words, ASLEEP_WORD)
+        bell.prepare_sleep()
+        steps.append("second look")
+        store_cell(words, WROTE_OFFSET, 7)
+        bell.ring()
+    return "; ".join(steps).encode()
+
+
+def test_both_sides_fence_between_store_and_load() -> None:
+    # The order in which no wake-up can be lost: see the drawing in ipc/bells.py. The compiled form has the same source.
+    sleeper = f"store {ASLEEP_WORD}=1; fence; second look"
+    ringer = f"store {WROTE_OFFSET}=7; fence; load {ASLEEP_WORD}; ring"
+    assert run_interpreted("unit.ipc.test_bells", "steps_of_both_sides", b"").decode() == f"{sleeper}; {ringer}"
 
 
 @pytest.mark.slow

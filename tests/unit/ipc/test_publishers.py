@@ -17,6 +17,7 @@ from ipc.publish.ha import HaPublisher
 from ipc.publish.housekeeper import HousekeeperPublisher
 from ipc.publish.log import LogPublisher
 from ipc.publish.recover import RecoverPublisher
+from support.interpreted import run_interpreted
 
 PUBLISHERS: dict[str, type] = {
     LOG_WRITER: LogPublisher,
@@ -59,11 +60,14 @@ def test_every_writer_in_the_table_has_a_publisher() -> None:
     assert {cell.writer for cell in CELLS} == set(PUBLISHERS)
 
 
-def test_end_of_the_log_is_published_before_its_timestamp(block: ControlBlock) -> None:
-    # A reader that loads the timestamp, then the offset, must never see the timestamp of a record beyond that offset.
+def stores_in_order(_: bytes) -> bytes:
+    """The words that publishers store, in order, with interpreted modules."""
     stores: list[int] = []
+    block = ControlBlock(anonymous_segment(control_layout.SIZE_BYTES))
 
     class Recorder:
+        readonly = False
+
         def __setitem__(self, word: int, value: int) -> None:
             stores.append(word)
 
@@ -71,7 +75,13 @@ def test_end_of_the_log_is_published_before_its_timestamp(block: ControlBlock) -
     LogPublisher(block).wrote(10, 20)
     FlushPublisher(block).flushed(10, 20)
     DispatchPublisher(block).reput(10, 20, 30)
-    assert stores == [
+    return bytes(stores)
+
+
+def test_end_of_the_log_is_published_before_its_timestamp() -> None:
+    # A reader that loads the timestamp, then the offset, must never see the timestamp of a record beyond that offset. The compiled form has the
+    # same source.
+    assert list(run_interpreted("unit.ipc.test_publishers", "stores_in_order", b"")) == [
         control_layout.WROTE_OFFSET,
         control_layout.WROTE_TIMESTAMP,
         control_layout.FLUSHED_OFFSET,

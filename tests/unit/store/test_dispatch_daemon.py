@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,10 @@ from support.servers import wait_until
 class Role:
     """The role in a thread of this process."""
 
-    def __init__(self, store: DispatchedStore) -> None:
+    def __init__(self, store: DispatchedStore, make_context: type[RoleContext] = RoleContext) -> None:
         self.store = store
         self.reading, self.writing = os.pipe()
-        self.context = RoleContext("dispatch", store.instance, store.instance.bells["dispatch"], self.reading)
+        self.context = make_context("dispatch", store.instance, store.instance.bells["dispatch"], self.reading)
         self.error: BaseException | None = None
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
@@ -165,19 +165,18 @@ def test_busy_dispatch_waits_by_the_clock_unless_a_pull_is_held(
     calls: list[str] = []
     has_called = threading.Event()
 
-    def noting(name: str) -> None:
-        real = getattr(RoleContext, name)
-
-        def call(context: RoleContext, *arguments: object) -> object:
-            calls.append(name)
+    class NotingContext(RoleContext):
+        def wait(self, ready: Callable[[], bool], timeout_ms: int) -> bool:
+            calls.append("wait")
             has_called.set()
-            return real(context, *arguments)
+            return super().wait(ready, timeout_ms)
 
-        monkeypatch.setattr(RoleContext, name, call)
+        def nap_unless_urgent(self, has_work: Callable[[], bool], timeout_ms: int) -> None:
+            calls.append("nap_unless_urgent")
+            has_called.set()
+            super().nap_unless_urgent(has_work, timeout_ms)
 
-    noting("nap_unless_urgent")
-    noting("wait")
-    with Role(store):
+    with Role(store, NotingContext):
         assert has_called.wait(20)
     assert calls[0] == ("wait" if is_pull_held else "nap_unless_urgent")
 

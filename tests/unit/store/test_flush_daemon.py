@@ -1,6 +1,7 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,20 +117,25 @@ def test_stop_makes_everything_durable(tmp_path: Path, instance: Instance, start
 def test_failed_sync_is_final(
     tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    class FailingFiles(LogFiles):
+        fails = False
+
+        def sync(self, file_start: int, begin: int, end: int) -> None:
+            if self.fails:
+                raise OSError(5, "Input/output error")
+            super().sync(file_start, begin, end)
+
+    monkeypatch.setattr(daemon, "LogFiles", FailingFiles)
     role = start(small_config(tmp_path, flush_disk_type=SYNC_FLUSH, flush_interval_commit_log=5))
     publish(instance, 100, 1)
     eventually(lambda: instance.control.flushed_offset == 100)
     abort = StorePaths(tmp_path).abort
     abort.write_text("of this boot")
-
-    def fail(*_: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(LogFiles, "sync", fail)
+    FailingFiles.fails = True
     publish(instance, 200, 2)
     eventually(lambda: instance.control.flag_log_error)
     assert abort.read_text() == ""
-    monkeypatch.undo()
+    FailingFiles.fails = False
     publish(instance, 300, 3)
     with pytest.raises(SyncFailed, match=r"cannot sync .*00000000000000000000: Input/output error; .*check the disk"):
         role.stop()
@@ -184,13 +190,19 @@ class Synced:
         pass
 
 
-def test_large_syncs_take_their_own_pages_and_small_ones_all_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class SyncedFiles(LogFiles):
+    """Files whose mappings note what is synced."""
+
+    mapping = Synced()
+
+    def _open(self, start: int) -> Any:  # noqa: ARG002
+        return self.mapping
+
+
+def test_large_syncs_take_their_own_pages_and_small_ones_all_of_the_file(tmp_path: Path) -> None:
     """Zeros that the writer has populated ahead are written once for many small syncs, and by no large one."""
-    size, mapping = 1 << 20, Synced()
-    files = LogFiles(StorePaths(tmp_path), size)
-    monkeypatch.setattr(files, "_open", lambda _: mapping)
+    size, mapping = 1 << 20, SyncedFiles.mapping
+    files = SyncedFiles(StorePaths(tmp_path), size)
     files.sync(size, size + 5000, size + 5000 + (64 << 10))
     assert mapping.ranges == [()]
     files.sync(size, size + 5000, size + 5001 + (64 << 10))

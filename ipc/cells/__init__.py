@@ -4,13 +4,38 @@ A cell is a signed 64-bit integer, native byte order, 8-byte aligned: one machin
 `struct.pack_into(">q", …)` into a mapping is *not* one store (it was seen half-written in a third of the reads).
 
 On x86-64 stores become visible in program order, which *publish last* needs. What the processor may do is let a load pass
-an earlier store; where that matters (bells) there is `full_fence`. A compiled loop that stores a cell itself needs
-one aligned `volatile int64_t` store; a call to a publisher once per batch is cheap enough.
+an earlier store; where that matters (bells) there is `full_fence`.
+
+Compiled modules use the C functions of the `.pxd` beside this file, interpreted ones the functions below. This is a package because it must
+not be compiled itself: compiled and interpreted modules may then be mixed.
 """
 
 import threading
 
 _fence = threading.Lock()
+
+
+def keep_words(words: memoryview) -> memoryview:
+    """`words`, for an object that also keeps `cells_of` them. Compiled, a view of its own: the memory stays mapped if the segment is closed."""
+    return words
+
+
+def cells_of(words: memoryview) -> memoryview:
+    """Where `load_cell` and `store_cell` find the words. Compiled, a pointer, for as long as the words are kept (`keep_words`)."""
+    return words
+
+
+def writable_cells_of(words: memoryview) -> memoryview:
+    """The same, to store cells. Raises TypeError if the words are mapped for reading only."""
+    if words.readonly:
+        raise TypeError("these cells are read-only: only their writer may store them")
+    return words
+
+
+def load_cell(words: memoryview, word: int) -> int:
+    """The value of the cell at index `word`."""
+    value: int = words[word]
+    return value
 
 
 def store_cell(words: memoryview, word: int, value: int) -> None:

@@ -1,0 +1,14 @@
+# The types of offset_waiters.py.
+cimport cython
+
+from broker.wakeups cimport Wakeups
+from ipc.bells cimport Bell
+from ipc.control_block cimport ControlBlock
+
+cdef class OffsetWaiters:
+    cdef object _changed_rows, _queue_keys
+    cdef list _others
+    cdef ControlBlock _control
+    cdef Bell _dispatch_bell
+    cdef readonly Wakeups wakeups
+    cdef readonly object ask, held
