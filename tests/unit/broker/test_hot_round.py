@@ -1,11 +1,7 @@
 """Sends that arrive in one turn of the event loop are published, rung and synced together, whatever connection they came by."""
 
 import asyncio
-import sys
-from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -16,6 +12,7 @@ from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from ipc.publish.flush import FlushPublisher
 from ipc.publish.ha import HaPublisher
+from support.python_calls import PythonCalls
 from support.small_broker import Peer, SmallBroker, send_fields
 
 MakeBroker = Callable[..., SmallBroker]
@@ -23,7 +20,6 @@ MakeBroker = Callable[..., SmallBroker]
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without a compiler all sends take the plain path")
 
 CONNECTIONS = 8
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -180,30 +176,20 @@ def test_turn_is_published_in_parts_for_a_slave(flush_disk_type: str, parts: int
 
 def calls_of(broker: SmallBroker, clients: list[Peer], data: bytes) -> int:
     """How many Python functions of the product are called for one turn, until all its sends are answered."""
-    calls: Counter[str] = Counter()
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and path.is_relative_to(ROOT) and "tests" not in path.parts:
-            calls[f"{path.relative_to(ROOT)}:{frame.f_code.co_name}"] += 1
+    calls = PythonCalls()
 
     async def within() -> None:
-        sys.setprofile(note)
-        for client in clients:
-            client._channel.data_received(data)
-        await asyncio.sleep(0)
-        sys.setprofile(None)
+        with calls:
+            for client in clients:
+                client._channel.data_received(data)
+            await asyncio.sleep(0)
         FlushPublisher(broker.control).flushed(broker.control.wrote_offset, 1)
-        sys.setprofile(note)
-        broker.gate.release()
-        sys.setprofile(None)
+        with calls:
+            broker.gate.release()
 
-    try:
-        broker.loop.run_until_complete(within())
-    finally:
-        sys.setprofile(None)
-    assert all(set(answered) == {ResponseCode.SUCCESS} for answered in codes(clients)), calls
-    return calls.total()
+    broker.loop.run_until_complete(within())
+    assert all(set(answered) == {ResponseCode.SUCCESS} for answered in codes(clients)), calls.counts
+    return calls.counts.total()
 
 
 @pytest.mark.parametrize(("flush_disk_type", "a_turn", "a_read"), [("ASYNC_FLUSH", 1, 0), ("SYNC_FLUSH", 4, 0)])

@@ -16,6 +16,7 @@ from store.flush.log_files import LogFiles
 from store.mapped_file import path_of, reserve_file
 from store.paths import StorePaths
 from support.descriptors import settled_descriptors
+from support.python_calls import PythonCalls
 from support.store_files import LOG_FILE_SIZE, RunningRole, change_options, eventually, running_instance, small_config
 
 FILES = 4
@@ -76,6 +77,31 @@ def test_sync_flush_makes_written_data_durable_at_once(tmp_path: Path, instance:
         publish(instance, offset, offset * 10)
         eventually(lambda offset=offset: instance.control.flushed_offset == offset)
     eventually(lambda: instance.control.flushed_timestamp == (LOG_FILE_SIZE + 10) * 10)
+
+
+@pytest.mark.skipif(daemon.__file__.endswith(".py"), reason="without a compiler all of them are interpreted")
+def test_python_calls_of_a_sync(tmp_path: Path, instance: Instance) -> None:
+    """Every message waits for them, in cold caches. A larger number needs a reason, a smaller one is noted here."""
+    config = small_config(tmp_path, flush_disk_type=SYNC_FLUSH)
+    reserve(config, FILES)
+    stop_fd, write_fd = os.pipe()
+    context = RoleContext("flush", instance, instance.bells["flush"], stop_fd)
+    flusher = daemon.Flusher(context, config, config.paths())
+    calls = PythonCalls()
+    for offset in (100, 200):  # the first one stores the text of the announced call
+        calls.counts.clear()
+        publish(instance, offset, offset)
+        with calls:
+            context.take_stop_order()
+            flusher.options.follow()
+            flusher.open_files()
+            flusher.sync_if_due()
+            publish(instance, offset + 1, offset)
+            flusher.wait()
+    assert calls.counts.total() == 14, calls.counts
+    flusher.close()
+    os.close(stop_fd)
+    os.close(write_fd)
 
 
 def test_async_flush_leaves_small_writes_to_the_thorough_round(tmp_path: Path, instance: Instance) -> None:
