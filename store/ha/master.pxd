@@ -26,7 +26,7 @@ cdef class SlaveLink:
     cdef str _name
     cdef readonly long long acknowledged
 
-    @cython.locals(wrote=cython.longlong, offset=cython.longlong)
+    @cython.locals(wrote=cython.longlong)
     cpdef data_received(self, data)
     @cython.locals(wrote=cython.longlong, end=cython.longlong, batch=cython.longlong, size=Py_ssize_t, parts=list)
     cpdef push(self)

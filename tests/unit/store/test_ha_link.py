@@ -128,6 +128,21 @@ def connect() -> Iterator[Callable[[Master], Slave]]:
 Connect = Callable[[Master], Slave]
 
 
+def test_reports_may_arrive_in_pieces(make_master: Make, connect: Callable[[Master], Slave]) -> None:
+    master = make_master()
+    slave = connect(master)
+    report = encode_report(master.builder.offset)
+    slave.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    slave.socket.sendall(report[:3])
+    eventually(lambda: master.instance.control.slave_count)
+    slave.socket.sendall(report[3:] + report[:5])
+    eventually(lambda: master.instance.control.push2slave_max_offset == master.builder.offset)
+    master.append(1)
+    slave.socket.sendall(report[5:])
+    slave.report(master.builder.offset)
+    eventually(lambda: master.instance.control.push2slave_max_offset == master.builder.offset)
+
+
 def test_slave_receives_the_log_from_its_offset(make_master: Make, connect: Connect) -> None:
     master = make_master()
     end = master.builder.written[10]
