@@ -128,7 +128,7 @@ def connect() -> Iterator[Callable[[Master], Slave]]:
 Connect = Callable[[Master], Slave]
 
 
-def test_reports_may_arrive_in_pieces(make_master: Make, connect: Callable[[Master], Slave]) -> None:
+def test_reports_may_arrive_in_pieces(make_master: Make, connect: Connect) -> None:
     master = make_master()
     slave = connect(master)
     report = encode_report(master.builder.offset)
