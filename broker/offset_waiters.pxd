@@ -1,7 +1,6 @@
 # The types of offset_waiters.py.
 cimport cython
 
-from broker.wakeups cimport Wakeups
 from ipc.bells cimport Bell
 from ipc.control_block cimport ControlBlock
 
@@ -10,5 +9,5 @@ cdef class OffsetWaiters:
     cdef list _others
     cdef ControlBlock _control
     cdef Bell _dispatch_bell
-    cdef readonly Wakeups wakeups
+    cdef readonly object wakeups
     cdef readonly object ask, held
