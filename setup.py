@@ -29,7 +29,14 @@ SANITIZER_FLAGS = [
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
 ]
-COMPILER_FLAGS = ["-O3", "-fno-semantic-interposition", "-Wno-unreachable-code", "-Wno-unused-function"]
+# gcc 14 refuses wrong pointers, older ones only warn of them.
+COMPILER_FLAGS = [
+    "-O3",
+    "-fno-semantic-interposition",
+    "-Wno-unreachable-code",
+    "-Wno-unused-function",
+    "-Werror=incompatible-pointer-types",
+]
 
 
 def find_hot_modules() -> list[Path]:

@@ -41,7 +41,9 @@ class _CellReader:
     def __init__(self, word: int) -> None:
         self._word = word
 
-    def __get__(self, block: "ControlBlock", owner: type) -> int:
+    def __get__(self, block: "ControlBlock | None", owner: type) -> int:
+        if block is None:
+            return self  # type: ignore[return-value]  # of the class
         return self._load(block)
 
     def _load(self, block: "ControlBlock") -> int:

@@ -84,13 +84,13 @@ class ApplianceRoleContext:
         """Announce a call during which no heartbeat can be sent (`with`): its description for operators, and its maximum time."""
         return LongCall(self, what, limit_ms)
 
-    def announce(self, what: str, limit_ms: int) -> None:
+    def begin_call(self, what: str, limit_ms: int) -> None:
         """The beginning of a LongCall."""
         call = (what, monotonic_ms() + limit_ms)
         self._long_calls.append(call)
         self._health.long_call(*call)
 
-    def announced_is_over(self) -> None:
+    def end_call(self) -> None:
         """The end of a LongCall."""
         self._long_calls.pop()
         self._beat_now()  # order: before the announcement is removed, otherwise the role looks silent in between
@@ -224,7 +224,7 @@ class LongCall:
         self._limit_ms = limit_ms
 
     def __enter__(self) -> None:
-        self._context.announce(self._what, self._limit_ms)
+        self._context.begin_call(self._what, self._limit_ms)
 
     def __exit__(self, *_: object) -> None:
-        self._context.announced_is_over()
+        self._context.end_call()

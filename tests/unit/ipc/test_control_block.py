@@ -75,6 +75,10 @@ def test_dispatch_limit_is_the_written_offset(segment: Segment) -> None:
     assert ControlBlock(segment).confirm_offset() == 1 << 40
 
 
+def test_cells_of_the_class_are_properties() -> None:
+    assert not isinstance(ControlBlock.wrote_offset, int)
+
+
 def test_dependent_offset_is_loaded_first(segment: Segment) -> None:
     class Moving:
         """Words that grow each time they are read."""
