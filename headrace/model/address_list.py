@@ -1,6 +1,7 @@
 """Lists of addresses and networks, as options have them: `10.0.0.5, 10.1.0.0/16, fd00::/8`."""
 
 import ipaddress
+from functools import lru_cache
 from typing import TypeAlias
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -21,6 +22,8 @@ def parse_networks(key: str, text: str) -> tuple[Network, ...]:
     return tuple(networks)
 
 
+# Asked for each connection; parsing takes longer than accepting one.
+@lru_cache(maxsize=8192)  # limit: the clients of one server
 def parse_address(host: str) -> Address | None:
     """The address in a socket's host, with IPv4-mapped IPv6 addresses as IPv4; None if it is not an address."""
     try:

@@ -13,15 +13,20 @@ V4_SIZE: Final = 8
 V6_SIZE: Final = 20
 
 
-@lru_cache(maxsize=8192)  # limit: the peers of one broker, about a hundred bytes each
 def encode_host(host: Host) -> bytes:
     """Returns the 8 (IPv4) or 20 (IPv6) bytes of a host. Raises ValueError if the address is invalid."""
     address, port = host
+    return _pack(address) + (port & 0xFFFFFFFF).to_bytes(4, "big")
+
+
+# Of the address alone: a client that connects again has another port.
+@lru_cache(maxsize=8192)  # limit: the clients of one broker, about a hundred bytes each
+def _pack(address: str) -> bytes:
     # A link-local address has its interface after a percent sign, which means nothing on other machines.
-    return ipaddress.ip_address(address.partition("%")[0]).packed + (port & 0xFFFFFFFF).to_bytes(4, "big")
+    return ipaddress.ip_address(address.partition("%")[0]).packed
 
 
-@lru_cache(maxsize=8192)  # limit: as above
+@lru_cache(maxsize=8192)  # limit: the peers of one broker
 def decode_host(data: bytes) -> Host:
     """Returns the host in 8 or 20 bytes."""
     port = int.from_bytes(data[-4:], "big", signed=True)

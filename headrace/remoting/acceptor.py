@@ -6,9 +6,10 @@
                                                    closed           waits for its turn (`turns`) ────────────────┘
 
 uvloop accepts one connection per turn. While a client floods the loop, a turn lasts milliseconds, so a hundred clients that connect at that
-time would wait for a hundred turns. Here a turn accepts up to ACCEPTS_PER_TURN connections; others wait in the kernel. Opening and closing a
-connection takes ten times as long as accepting it, so it is part of its client's time. Accepting is nobody's: a client that connects without
-end takes at most ACCEPT_NS in each turn. Less would be worse: connections that are not accepted fill the kernel's queue, and then nobody can connect.
+time would wait for a hundred turns. Here a turn accepts up to ACCEPTS_PER_TURN connections; others wait in the kernel. Accepting, opening and
+closing a connection is part of its client's time. A connection that is not opened at once, because its client has no time left or has reached a
+limit, was accepted in nobody's time: a client that connects without end takes at most ACCEPT_NS of that in each turn. Less would be worse:
+connections that are not accepted fill the kernel's queue, and then nobody can connect.
 """
 
 import asyncio
@@ -26,9 +27,9 @@ from headrace.remoting.turns import Turns
 
 BACKLOG: Final = 4096  # limit: connections that wait in the kernel; beyond it clients try again after 1 s. The system may allow fewer
 ACCEPTS_PER_TURN: Final = 64  # limit: connections
-ACCEPT_NS: Final = 250_000  # limit: time for them, without opening them
+ACCEPT_NS: Final = 250_000  # limit: time for those of them that are not opened at once
 OPENING_NS: Final = 150_000
-"""About what opening and closing a connection takes."""
+"""About what accepting, opening and closing a connection takes."""
 RETRY_S: Final = 1.0
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -67,10 +68,8 @@ class Acceptor:
             await asyncio.wait(self._opening)
 
     def _accept(self) -> None:
-        ends_ns = monotonic_ns() + ACCEPT_NS
+        left_ns, now = ACCEPT_NS, monotonic_ns()
         for _ in range(ACCEPTS_PER_TURN):
-            if monotonic_ns() > ends_ns:
-                return
             try:
                 accepted, address = self._listening.accept()
             except (BlockingIOError, InterruptedError):
@@ -86,11 +85,17 @@ class Acceptor:
                 limit, reason = reached
                 remote = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
                 self._endpoint.faults.limit_reached(limit, remote, f"connection closed: {reason}")
+            is_opened = False
             if reached is not None or _was_reset(accepted):
                 self._drop(accepted, usage)
-                continue
-            accepted.setblocking(False)
-            self._open_in_turn(accepted, usage)
+            else:
+                accepted.setblocking(False)
+                is_opened = self._open_in_turn(accepted, usage)
+            began, now = now, monotonic_ns()
+            if not is_opened:
+                left_ns -= now - began
+                if left_ns < 0:
+                    return
 
     def _limit_reached(self, usage: ClientUsage) -> tuple[str, str] | None:
         """The limit that one more connection of this client exceeds, and why. Nothing was created for it yet, so closing it is cheap."""
@@ -109,16 +114,18 @@ class Acceptor:
             return MAX_CONNECTIONS, f"{limits.connections} connections are open"
         return None
 
-    def _open_in_turn(self, accepted: socket.socket, usage: ClientUsage) -> None:
+    def _open_in_turn(self, accepted: socket.socket, usage: ClientUsage) -> bool:
+        """Returns whether its client has time left; otherwise it waits."""
         turns = self._turns
         if turns.begin(usage):
             turns.charge(usage, OPENING_NS)
             self._open(accepted, usage)
             turns.end(usage)
-        else:
-            waiting = _Waiting(self, accepted, usage)
-            self._waiting.add(waiting)
-            turns.wait(usage, waiting)
+            return True
+        waiting = _Waiting(self, accepted, usage)
+        self._waiting.add(waiting)
+        turns.wait(usage, waiting)
+        return False
 
     def open_waiting(self, waiting: "_Waiting") -> None:
         """It is the turn of a client whose connection waited."""

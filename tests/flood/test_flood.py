@@ -43,7 +43,7 @@ ROUNDS = 3
 MOST_ROUNDS = 9  # if the machine does too much beside for three to tell
 LATENCY = 2.0
 # The first answer of a new producer takes four turns of the broker's loop, while the other 99 connect as well; the latency of the others is one turn.
-# 4 to 12 are usual. If one connection were accepted in each turn it would be 30 to 60.
+# 5 to 12 are usual. If one connection were accepted in each turn it would be 17 (with a client that only connects) to 118.
 FIRST_ANSWER = 15.0
 # ms. A turn of the loop is longer by the slice of a connection, and by what one read brings beyond it; 10,000 sends take 9 ms.
 LONGER_TURN = 3.0

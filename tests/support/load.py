@@ -29,6 +29,7 @@ TOPIC: Final = "Load"
 FLOOD_ADDRESS: Final = "127.0.0.2"
 STALL_ADDRESS: Final = "127.0.0.3"
 CHURN_ADDRESS: Final = "127.0.0.4"
+FIRST_TIMES: Final = 5
 _REPOSITORY: Final = Path(__file__).parents[2]
 
 
@@ -99,23 +100,48 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
+def _connect_producers(port: int, count: int) -> tuple[dict[int, socket.socket], dict[int, float]]:
+    """Producers by descriptor, and when each began to connect."""
+    peers, began = {}, {}
+    for number in range(count):
+        at = time.perf_counter()
+        peer = connect(port, f"127.1.{number // 250}.{number % 250 + 1}")
+        peers[peer.fileno()], began[peer.fileno()] = peer, at
+    return peers, began
+
+
+def _first_answers(port: int, count: int, frame: bytes) -> list[float]:
+    """From the connects to the first answers of producers that connect at once, in ms."""
+    peers, began = _connect_producers(port, count)
+    latencies: list[float] = []
+    with contextlib.ExitStack() as stack, select.epoll() as epoll:
+        for peer in peers.values():
+            stack.enter_context(peer)
+            epoll.register(peer, select.EPOLLIN)
+            peer.sendall(frame)
+        deadline = time.perf_counter() + 30
+        while len(latencies) < count:
+            for descriptor, _ in epoll.poll(1):
+                epoll.unregister(descriptor)
+                latencies.append((time.perf_counter() - began[descriptor]) * 1000)
+            if time.perf_counter() > deadline:
+                raise TimeoutError(f"{count - len(latencies)} of {count} producers have had no answer within 30 s")
+    return latencies
+
+
 def run_producers(port: int, count: int, seconds: float) -> dict[str, Any]:
     """Each connects, sends, waits for the answer, and sends again. Latencies in ms.
 
-    `first_p50`: of the first sends, from the connect on. The others are measured as soon as all have had a first answer.
+    `first_p50`: of the first sends, from the connect on, of producers that connect all at once, several times. The others are measured as soon as
+    all have had a first answer.
     """
     frame, clock = send_frame(), time.perf_counter
-    peers = {}
+    first = [latency for _ in range(FIRST_TIMES) for latency in _first_answers(port, count, frame)]
+    peers, began = _connect_producers(port, count)
     epoll = select.epoll()
-    began = {}
-    for number in range(count):
-        at = clock()
-        peer = connect(port, f"127.1.{number // 250}.{number % 250 + 1}")
-        began[peer.fileno()] = at
-        peers[peer.fileno()] = peer
+    for peer in peers.values():
         epoll.register(peer, select.EPOLLIN)
     latencies: list[float] = []
-    first: list[float] = []
     failed = 0
     for peer in peers.values():
         peer.sendall(frame)
@@ -134,7 +160,6 @@ def run_producers(port: int, count: int, seconds: float) -> dict[str, Any]:
             peer.send(frame)
             if descriptor in unanswered:
                 unanswered.remove(descriptor)
-                first.append(latencies[-1])
                 if not unanswered:
                     latencies.clear()
                     end, cpu, deadline = now + seconds, time.process_time(), now + seconds + 30

@@ -100,6 +100,44 @@ def test_client_that_connects_without_end_waits_while_others_are_opened_at_once(
     run(main())
 
 
+def test_clients_with_time_left_are_opened_in_one_turn_however_slow_the_machine_is(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(1 << 40, acceptor.ACCEPT_NS)  # whatever is done between two looks at it takes that long
+    monkeypatch.setattr(acceptor, "monotonic_ns", lambda: next(clock))
+
+    async def main() -> None:
+        with ExitStack() as stack:
+            async with shared_server(stack) as (server, connect):
+                monkeypatch.setattr(remoting_turns, "monotonic_ns", lambda: 1 << 40)
+                for number in range(ACCEPTS_PER_TURN - 1):
+                    connect(f"127.0.1.{number + 1}")
+                before = server._usages.connections
+                server._acceptors[0]._accept()
+                assert server._usages.connections - before == ACCEPTS_PER_TURN - 1
+                assert server.waits == 0
+
+    run(main())
+
+
+@pytest.mark.usefixtures("stopped_clock")
+def test_client_without_time_is_accepted_a_little_in_a_turn(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = ACCEPTS_PER_TURN
+
+    async def main() -> None:
+        with ExitStack() as stack:
+            async with shared_server(stack) as (server, connect):
+                for _ in range(count):
+                    connect("127.0.0.3")
+                clock = itertools.count(1 << 40, acceptor.ACCEPT_NS // 4)
+                monkeypatch.setattr(acceptor, "monotonic_ns", lambda: next(clock))
+                server._acceptors[0]._accept()
+                assert 0 < server.waits <= 5
+                assert server._usages.connections < count
+
+    run(main())
+
+
 @pytest.mark.usefixtures("stopped_clock")
 def test_stop_closes_connections_that_wait_for_their_turn(run: Any) -> None:
     async def main() -> None:
