@@ -2,8 +2,17 @@
 # ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
 """Scans frames in place for the hot paths: the frame's head, then a JSON header of plain strings and whole numbers.
 
-The scan finds the positions of the values of extFields and copies nothing. It accepts only the common form: everything else is OTHER, and
-the frame is left to the plain path, which parses all of JSON. Compiled if there is a compiler (types in the `.pxd`).
+The scan finds the positions of the values of extFields. It accepts only the common form: everything else is OTHER, and the frame is left to
+the plain path, which parses all of JSON. Compiled if there is a compiler (types in the `.pxd`).
+
+Headers of one client differ only in a few values. So the last header that was scanned byte by byte is kept, and the next are compared with it, eight bytes
+at a time:
+
+    kept    {"code":310,"extFields":{"a":"group",…,"g":"1700000000000",…},…,"opaque":41,…}
+    next    {"code":310,"extFields":{"a":"group",…,"g":"1700000000072",…},…,"opaque":1042,…}
+            ────── equal ──────────────────────────────────────┘ a value differs: its end is looked for, and the comparison continues behind both
+
+Names and whatever else is not the value of a known field or of opaque must be equal; if they are not, the frame is scanned byte by byte.
 """
 
 from collections.abc import Sequence
@@ -11,7 +20,7 @@ from collections.abc import Sequence
 import cython
 
 if not cython.compiled:
-    from headrace.protocol.big_endian import find_byte, is_equal, load_u32, store_bytes
+    from headrace.protocol.big_endian import equal_length, find_byte, is_equal, load_u32, store_bytes
     from headrace.protocol.frame_layout import FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_SIZE
 
 PARTIAL = 0
@@ -30,6 +39,9 @@ _OTHER = OTHER
 _SCANNED = SCANNED
 _MAX_FIELDS = MAX_FIELDS
 _SLOTS = 256  # a power of two
+_OPAQUE = MAX_FIELDS  # among the values
+_MOST_VALUES = MAX_FIELDS + 1
+_KEPT_LENGTH = 1024  # limit: longer headers are not kept
 
 
 class HeaderScan:
@@ -53,27 +65,36 @@ class HeaderScan:
         self._escaped = escaped
         self._ignores_others = ignores_others
         self._count = len(names)
-        self._kept = tuple(names)
+        self._given = tuple(names)
         self.header_limit = FRAME_MAX_LENGTH
         if not cython.compiled:
             self._slots = [0] * _SLOTS
             self._names = [b""] * _MAX_FIELDS
             self._name_lengths = [0] * _MAX_FIELDS
-            self.starts = [0] * _MAX_FIELDS
-            self.lengths = [0] * _MAX_FIELDS
+            self.starts = [0] * _MOST_VALUES
+            self.lengths = [0] * _MOST_VALUES
+            self._values = [0] * _MOST_VALUES
+            self._kept_header = memoryview(bytearray(_KEPT_LENGTH))
+            self._kept_starts = [0] * _MOST_VALUES
+            self._kept_lengths = [0] * _MOST_VALUES
         for slot in range(_SLOTS):
             self._slots[slot] = -1
         for field in range(self._count):
-            name = self._kept[field]
+            name = self._given[field]
             slot = _slot_of(name, 0, len(name))
             if self._slots[slot] >= 0:
-                raise ValueError(f"the fields {name!r} and {self._kept[self._slots[slot]]!r} share a slot")
+                raise ValueError(f"the fields {name!r} and {self._given[self._slots[slot]]!r} share a slot")
             self._slots[slot] = field
             self._names[field] = name
             self._name_lengths[field] = len(name)
         self.opaque = self.flag = 0
         self.fields_at = self.body_at = self.body_length = self.end = 0
         self.has_others = False
+        # The values of the last scan in their order, numbered as fields. The kept header, 0 if there is none, has the same ones.
+        self._count_values = 0
+        self._kept = 0
+        self._kept_fields_at = 0
+        self._kept_opaque = 0
 
     def scan(self, p: bytes, position: int, end: int) -> int:
         """Scan the frame at `position` of a buffer that ends at `end`: PARTIAL, OTHER or SCANNED."""
@@ -94,11 +115,74 @@ class HeaderScan:
         self.body_at = header + header_length
         self.end = position + LENGTH_SIZE + length
         self.body_length = self.end - self.body_at
-        return _SCANNED if self._scan_header(p, header, self.body_at) else _OTHER
+        if self._kept and self._scan_like_kept(p, header, self.body_at):
+            return _SCANNED
+        self._kept = 0
+        if not self._scan_header(p, header, self.body_at):
+            return _OTHER
+        self._keep(p, header, header_length)
+        return _SCANNED
 
     def number(self, p: bytes, field: int) -> int:
         """The value of a field as a number; BAD if it is missing or not a number."""
         return parse_number(p, self.starts[field], self.lengths[field])
+
+    def _keep(self, p: bytes, header: int, length: int) -> None:
+        """Keeps the header that has been scanned."""
+        if length > _KEPT_LENGTH:
+            return
+        store_bytes(self._kept_header, 0, p, header, length)
+        for value in range(self._count_values):
+            field = self._values[value]
+            self._kept_starts[value] = self.starts[field] - header
+            self._kept_lengths[value] = self.lengths[field]
+        self._kept_fields_at = self.fields_at - header
+        self._kept_opaque = self.opaque
+        self._kept = length
+
+    def _scan_like_kept(self, p: bytes, header: int, end: int) -> bool:
+        """Scans a header that differs from the kept one only in values; False if it is another one, or not plain.
+
+        The flag, missing fields and `has_others` are those of the kept header, and still there.
+        """
+        self.fields_at = header + self._kept_fields_at
+        self.opaque = self._kept_opaque
+        at = header
+        kept = 0
+        value = 0
+        while True:
+            same = equal_length(p, at, self._kept_header, kept, min(end - at, self._kept - kept))
+            at += same
+            kept += same
+            # What is equal as a whole.
+            while value < self._count_values and self._kept_starts[value] + self._kept_lengths[value] < kept:
+                field = self._values[value]
+                self.starts[field] = at - kept + self._kept_starts[value]
+                self.lengths[field] = self._kept_lengths[value]
+                value += 1
+            if kept == self._kept or at == end:
+                return kept == self._kept and at == end
+            if value == self._count_values or kept < self._kept_starts[value]:
+                return False
+            field = self._values[value]
+            start = at - kept + self._kept_starts[value]
+            if field == _OPAQUE:
+                at = start
+                while at < end - 1 and p[at] != 44:
+                    at += 1
+                self.opaque = parse_number(p, start, at - start)
+                if self.opaque == BAD:
+                    return False
+            elif field == self._escaped:
+                at = escaped_string_end(p, start, end - 1)
+            else:
+                at = string_end(p, at, end - 1)  # what is equal before it has no escape
+            if at < 0:
+                return False
+            self.starts[field] = start
+            self.lengths[field] = at - start
+            kept = self._kept_starts[value] + self._kept_lengths[value]
+            value += 1
 
     def _scan_header(self, p: bytes, at: int, end: int) -> bool:
         if end - at < 16 or p[at] != 123 or p[end - 1] != 125:  # { }
@@ -108,6 +192,7 @@ class HeaderScan:
         self.flag = 0
         self.opaque = BAD
         self.has_others = False
+        self._count_values = 0
         has_code = False
         has_fields = False
         end -= 1
@@ -149,7 +234,10 @@ class HeaderScan:
                 elif name == 102 and name_length == 4:  # flag
                     self.flag = number
                 elif name == 111 and name_length == 6:  # opaque
+                    if self.opaque != BAD:
+                        return False
                     self.opaque = number
+                    self._note_value(_OPAQUE, start, at)
                 elif name != 118 or name_length != 7:  # version
                     return False
             if at == end:
@@ -184,14 +272,19 @@ class HeaderScan:
             if field >= 0:
                 if self.lengths[field] >= 0:
                     return -1
-                self.starts[field] = start
-                self.lengths[field] = at - start
+                self._note_value(field, start, at)
             at += 1
             if p[at] == 125:
                 return at + 1
             if p[at] != 44:
                 return -1
             at += 1
+
+    def _note_value(self, field: int, start: int, end: int) -> None:
+        self.starts[field] = start
+        self.lengths[field] = end - start
+        self._values[self._count_values] = field
+        self._count_values += 1
 
 
 def parse_number(p: bytes, at: int, length: int) -> int:

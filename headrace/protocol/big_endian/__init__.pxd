@@ -63,6 +63,20 @@ cdef extern from *:
         memcpy(&other_end, other + length - 8, 8);
         return begin == other_begin && end == other_end;
     }
+    static inline Py_ssize_t headrace_equal_length(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) {
+        const unsigned char *one = data + at, *other = text + text_at;
+        Py_ssize_t same = 0;
+        for (; length - same >= 8; same += 8) {
+            uint64_t raw, other_raw;
+            memcpy(&raw, one + same, 8);
+            memcpy(&other_raw, other + same, 8);
+            if (raw != other_raw)  // the lowest bits are the first byte
+                return same + (__builtin_ctzll(raw ^ other_raw) >> 3);
+        }
+        while (same < length && one[same] == other[same])
+            same++;
+        return same;
+    }
     static inline PyObject *headrace_copy_bytes(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) {
         return PyBytes_FromStringAndSize((const char *)data + start, end - start);
     }
@@ -85,5 +99,6 @@ cdef extern from *:
     void store_bytes "headrace_store_bytes"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
     Py_ssize_t find_byte "headrace_find_byte"(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     bint is_equal "headrace_is_equal"(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) noexcept nogil
+    Py_ssize_t equal_length "headrace_equal_length"(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) noexcept nogil
     void prefetch "headrace_prefetch"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     bytes copy_bytes "headrace_copy_bytes"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end)

@@ -87,6 +87,21 @@ def is_equal(data: Bytes, at: int, text: bytes | memoryview, text_at: int, lengt
     return data[at : at + length] == text[text_at : text_at + length]
 
 
+def equal_length(data: Bytes, at: int, text: Bytes, text_at: int, length: int) -> int:
+    """How many of the `length` bytes at `at` equal those of `text` from `text_at` on, up to the first that differs."""
+    same = 0
+    while length:
+        part = (length + 1) // 2
+        if data[at + same : at + same + part] == text[text_at + same : text_at + same + part]:
+            same += part
+            length -= part
+        elif part == 1:
+            break
+        else:
+            length = part
+    return same
+
+
 def prefetch(data: Bytes, start: int, end: int) -> None:
     """Compiled: asks the processor to load these bytes, which will be read soon. They are not read now, and need not be there."""
 

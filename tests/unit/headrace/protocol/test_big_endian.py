@@ -34,3 +34,12 @@ def test_find_byte_searches_only_the_given_range() -> None:
         -1,
         -1,
     ]
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 16, 40])
+def test_equal_length_ends_at_the_first_byte_that_differs(length: int) -> None:
+    text = bytes(range(length))
+    assert big_endian.equal_length(b"##" + text, 2, b"#" + text, 1, length) == length
+    for differs in range(length):
+        other = text[:differs] + b"\xff" + text[differs + 1 :]
+        assert big_endian.equal_length(b"##" + text, 2, b"#" + other, 1, length) == differs
