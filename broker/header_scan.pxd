@@ -1,7 +1,7 @@
 # The types of header_scan.py, and what the hot paths cimport.
 cimport cython
 
-from headrace.protocol.big_endian cimport equal_length, find_byte, is_equal, load_u32, store_bytes
+from headrace.protocol.big_endian cimport copy_until, equal_length, find_byte, is_equal, load_u32, store_bytes
 from headrace.protocol.frame_layout cimport FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_SIZE
 
 ctypedef const unsigned char* bytes_pointer
@@ -49,7 +49,7 @@ cdef long long parse_number(bytes_pointer p, Py_ssize_t at, Py_ssize_t length) n
 cdef Py_ssize_t string_end(bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
 @cython.locals(stop=Py_ssize_t, slashes=Py_ssize_t)
 cdef Py_ssize_t escaped_string_end(bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
-@cython.locals(escape=Py_ssize_t, run=Py_ssize_t, byte=int, high=int, low=int)
+@cython.locals(run=Py_ssize_t, byte=int, high=int, low=int)
 cdef Py_ssize_t unescape(bytes_pointer p, Py_ssize_t at, Py_ssize_t end, unsigned char *out, Py_ssize_t out_at) noexcept
 cdef int _hex_digit(int byte) noexcept
 cdef int _slot_of(bytes_pointer p, Py_ssize_t at, Py_ssize_t length) noexcept

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import cython
 
 if not cython.compiled:
-    from headrace.protocol.big_endian import equal_length, find_byte, is_equal, load_u32, store_bytes
+    from headrace.protocol.big_endian import copy_until, equal_length, find_byte, is_equal, load_u32, store_bytes
     from headrace.protocol.frame_layout import FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_SIZE
 
 PARTIAL = 0
@@ -33,6 +33,7 @@ BAD = -(1 << 62)
 """Not a number that this scanner accepts."""
 
 MAX_FIELDS = 26
+UNESCAPE_SPARE = 8
 
 _PARTIAL = PARTIAL
 _OTHER = OTHER
@@ -331,16 +332,18 @@ def escaped_string_end(p: bytes, at: int, end: int) -> int:
 
 
 def unescape(p: bytes, at: int, end: int, out: memoryview, out_at: int) -> int:
-    """Copies the JSON string from `at` to `end` to `out`, unescaped; returns the end of the copy, -1 if it has unusual escapes."""
+    """Copies the JSON string from `at` to `end` to `out`, unescaped; returns the end of the copy, -1 if it has unusual escapes.
+
+    `out` needs UNESCAPE_SPARE bytes more than the string is long.
+    """
     while True:
-        escape = find_byte(p, 92, at, end)  # a backslash; the quote that ends the string follows its last character
-        run = (end if escape < 0 else escape) - at
-        store_bytes(out, out_at, p, at, run)
+        run = copy_until(out, out_at, p, at, end, 92)  # a backslash
         out_at += run
-        if escape < 0:
+        at += run
+        if at >= end:
             return out_at
-        at = escape + 1
-        byte = p[at]
+        at += 1
+        byte = p[at]  # the quote that ends the string follows its last character
         if byte == 117:  # four hexadecimal digits
             if end - at < 5 or p[at + 1] != 48 or p[at + 2] != 48:
                 return -1

@@ -17,6 +17,7 @@ cdef int _PROPERTY_SIZE
 cdef int _PARTIAL, _OTHER, _SCANNED, _NO_FILE, _ONEWAY, _HOST_V6_BITS, _BATCH_LIMIT, _MALFORMED
 cdef int _TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES, _RECONSUME_TIMES, _BATCH, _ACCESS_KEY, _SIGNATURE
 cdef class HotTopic:
+    cdef readonly bytes key
     cdef readonly str name
     cdef long long requests_in
     cdef long long messages_in
@@ -31,6 +32,7 @@ cdef class HotTopic:
 cdef class SendPath:
     cdef readonly CommitLogAppender appender
     cdef dict _topics
+    cdef HotTopic _last
     cdef list _counted
     cdef bytes _store_host
     cdef int _store_flag

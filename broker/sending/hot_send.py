@@ -83,8 +83,9 @@ _SIGNATURE = 15
 class HotTopic:
     """A topic without restrictions, and the counts of sends to it since they were last taken."""
 
-    def __init__(self, name: str, queues: TopicQueues, queue_count: int, sys_flag: int) -> None:
-        self.name = name
+    def __init__(self, key: bytes, queues: TopicQueues, queue_count: int, sys_flag: int) -> None:
+        self.key = key
+        self.name = key.decode()
         self.requests_in = 0
         self.messages_in = 0
         self.bytes_in = 0
@@ -117,6 +118,7 @@ class SendPath:
     ) -> None:
         self.appender = appender
         self._topics: dict[bytes, HotTopic] = {}
+        self._last: HotTopic | None = None
         self._counted: list[HotTopic] = []
         self._store_host = store_host
         self._store_flag = STORE_HOST_V6 if len(store_host) > V4_SIZE else 0
@@ -149,7 +151,7 @@ class SendPath:
         """Accepts sends to `topic` from now on (queues below `queue_count`; `sys_flag` is added to each message)."""
         known = self._topics.get(topic)
         if known is None:
-            self._topics[topic] = HotTopic(topic.decode(), self.appender.queues_of(topic), queue_count, sys_flag)
+            self._topics[topic] = HotTopic(topic, self.appender.queues_of(topic), queue_count, sys_flag)
         else:
             known.queue_count = queue_count
             known.sys_flag = sys_flag
@@ -157,6 +159,7 @@ class SendPath:
     def forget_topic(self, topic: bytes) -> None:
         """Leaves sends to `topic` to the plain path."""
         self._topics.pop(topic, None)
+        self._last = None
 
     def topics(self) -> dict[bytes, HotTopic]:
         """The prepared topics."""
@@ -219,9 +222,13 @@ class SendPath:
         if length >= 0 and length != 5 and not self._is_batch:  # anything but false and true
             return _OTHER
         start = scan.starts[_TOPIC]
-        topic = self._topics.get(copy_bytes(p, start, start + max(scan.lengths[_TOPIC], 0)))
-        if topic is None:
-            return _OTHER
+        length = scan.lengths[_TOPIC]
+        topic = self._last
+        if topic is None or len(topic.key) != length or not is_equal(p, start, topic.key, 0, length):
+            topic = self._topics.get(copy_bytes(p, start, start + max(length, 0)))
+            if topic is None:
+                return _OTHER
+            self._last = topic
         queue_id = scan.number(p, _QUEUE_ID)
         sys_flag = scan.number(p, _SYS_FLAG)
         born = scan.number(p, _BORN_TIMESTAMP)

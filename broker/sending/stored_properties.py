@@ -7,6 +7,8 @@ compat: properties without a name or a value are dropped, as when Apache's broke
 
 import cython
 
+from broker.header_scan import UNESCAPE_SPARE
+
 if not cython.compiled:
     from broker.header_scan import unescape
     from headrace.protocol.big_endian import address_of, find_byte, is_equal, store_bytes
@@ -20,7 +22,7 @@ class StoredProperties:
         self._cluster = b"CLUSTER\x01" + cluster.encode()
         # Before it is known whether they are too long: those sent, a separator, the cluster's.
         self._text_memory = memoryview(bytearray(MAX_PROPERTIES_LENGTH + 1 + len(self._cluster)))
-        self._raw_memory = memoryview(bytearray(MAX_PROPERTIES_LENGTH + 1))
+        self._raw_memory = memoryview(bytearray(MAX_PROPERTIES_LENGTH + UNESCAPE_SPARE))
         self._joined_memory = memoryview(bytearray(2 * MAX_PROPERTIES_LENGTH + 1))
         self.text = address_of(self._text_memory)
         self._raw = address_of(self._raw_memory)

@@ -27,7 +27,7 @@ MESSAGES = 32
 
 def sends(_: ExitStack) -> Callable[[], None]:
     """32 messages of 1 KiB, each in a frame of its own, in one read."""
-    return _of_frames(send_frame(b"x" * 1024, e="1") * MESSAGES)
+    return _of_frames(b"".join(_send(number) for number in range(MESSAGES)))
 
 
 def reads(stack: ExitStack) -> Callable[[], None]:
@@ -37,10 +37,10 @@ def reads(stack: ExitStack) -> Callable[[], None]:
     broker, _ = _small_broker(stack)
     divided = turns.Turns(broker.loop)
     peers = [broker.connect_hot(port, divided) for port in range(MESSAGES)]
-    frame = send_frame(b"x" * 1024, b="T", e="0")
+    frames = [_send(number, "T") for number in range(MESSAGES)]
 
     def receive() -> None:
-        for peer in peers:
+        for peer, frame in zip(peers, frames, strict=True):
             peer.receive(frame)
 
     def work() -> None:
@@ -54,6 +54,14 @@ def reads(stack: ExitStack) -> Callable[[], None]:
 def batch(_: ExitStack) -> Callable[[], None]:
     """One batch of 32 messages of 100 bytes."""
     return _of_frames(send_frame(encode_entry(b"x" * 100, 0, b"") * MESSAGES, m="true", i="", e="1"))
+
+
+def _send(number: int, topic: str = "TopicTest") -> bytes:
+    """A message of 1 KiB. As those of a client, frames differ in the queue, the time, the message's id and opaque."""
+    properties = f"TAGS\x01TagA\x02KEYS\x01order-1\x02UNIQ_KEY\x01C0A8010A303918B4AAC247B76{number:07X}\x02WAIT\x01true"
+    return send_frame(
+        b"x" * 1024, 1000 + number, e=str(number % 4), g=str(1_700_000_000_000 + number), i=properties, **fields
+    )
 
 
 def _of_frames(data: bytes) -> Callable[[], None]:

@@ -63,6 +63,24 @@ cdef extern from *:
         memcpy(&other_end, other + length - 8, 8);
         return begin == other_begin && end == other_end;
     }
+    static inline Py_ssize_t headrace_copy_until(unsigned char *to, Py_ssize_t to_at, const unsigned char *data, Py_ssize_t start, Py_ssize_t end, int byte) {
+        const uint64_t ones = 0x0101010101010101ULL, highest = 0x8080808080808080ULL;
+        const unsigned char *from = data + start;
+        Py_ssize_t length = end - start, at = 0;
+        to += to_at;
+        for (; length - at >= 8; at += 8) {
+            uint64_t raw, other;
+            memcpy(&raw, from + at, 8);
+            memcpy(to + at, &raw, 8);
+            other = raw ^ ones * (unsigned char)byte;
+            other = (other - ones) & ~other & highest;  // the lowest bit that is set is in the first byte that equals
+            if (other)
+                return at + (__builtin_ctzll(other) >> 3);
+        }
+        for (; at < length && from[at] != byte; at++)
+            to[at] = from[at];
+        return at;
+    }
     static inline Py_ssize_t headrace_equal_length(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) {
         const unsigned char *one = data + at, *other = text + text_at;
         Py_ssize_t same = 0;
@@ -99,6 +117,7 @@ cdef extern from *:
     void store_bytes "headrace_store_bytes"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
     Py_ssize_t find_byte "headrace_find_byte"(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     bint is_equal "headrace_is_equal"(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) noexcept nogil
+    Py_ssize_t copy_until "headrace_copy_until"(unsigned char *to, Py_ssize_t to_at, const unsigned char *data, Py_ssize_t start, Py_ssize_t end, int byte) noexcept nogil
     Py_ssize_t equal_length "headrace_equal_length"(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) noexcept nogil
     void prefetch "headrace_prefetch"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     bytes copy_bytes "headrace_copy_bytes"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end)

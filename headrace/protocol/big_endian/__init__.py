@@ -71,7 +71,7 @@ def store_i64(data: memoryview, at: int, value: int) -> None:
     data[at : at + 8] = value.to_bytes(8, "big", signed=True)
 
 
-def store_bytes(data: memoryview, at: int, source: bytes | memoryview, start: int, length: int) -> None:
+def store_bytes(data: memoryview, at: int, source: Bytes, start: int, length: int) -> None:
     """Copy `length` bytes of `source`, beginning at `start`, to `at`."""
     data[at : at + length] = source[start : start + length]
 
@@ -85,6 +85,14 @@ def find_byte(data: Bytes, byte: int, start: int, end: int) -> int:
 def is_equal(data: Bytes, at: int, text: bytes | memoryview, text_at: int, length: int) -> bool:
     """Whether the bytes at `at` equal `length` bytes of `text` from `text_at` on."""
     return data[at : at + length] == text[text_at : text_at + length]
+
+
+def copy_until(to: memoryview, to_at: int, data: Bytes, start: int, end: int, byte: int) -> int:
+    """Copies the bytes from `start` to the first `byte`, or to `end`, to `to_at`; returns how many. Compiled: up to 7 bytes behind them are overwritten."""
+    found = find_byte(data, byte, start, end)
+    length = (end if found < 0 else found) - start
+    store_bytes(to, to_at, data, start, length)
+    return length
 
 
 def equal_length(data: Bytes, at: int, text: Bytes, text_at: int, length: int) -> int:

@@ -43,3 +43,13 @@ def test_equal_length_ends_at_the_first_byte_that_differs(length: int) -> None:
     for differs in range(length):
         other = text[:differs] + b"\xff" + text[differs + 1 :]
         assert big_endian.equal_length(b"##" + text, 2, b"#" + other, 1, length) == differs
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 16, 40])
+def test_copy_until_ends_at_the_first_byte_of_that_value(length: int) -> None:
+    text = bytes(range(1, length + 1))
+    to = memoryview(bytearray(64))
+    assert big_endian.copy_until(to, 3, b"##" + text + b"\0", 2, 2 + length, 0) == length
+    assert bytes(to[3 : 3 + length]) == text
+    for byte in text:
+        assert big_endian.copy_until(to, 3, b"##" + text, 2, 2 + length, byte) == byte - 1
