@@ -60,7 +60,7 @@ def _send(number: int, topic: str = "TopicTest") -> bytes:
     """A message of 1 KiB. As those of a client, frames differ in the queue, the time, the message's id and opaque."""
     properties = f"TAGS\x01TagA\x02KEYS\x01order-1\x02UNIQ_KEY\x01C0A8010A303918B4AAC247B76{number:07X}\x02WAIT\x01true"
     return send_frame(
-        b"x" * 1024, 1000 + number, e=str(number % 4), g=str(1_700_000_000_000 + number), i=properties, **fields
+        b"x" * 1024, 1000 + number, e=str(number % 4), g=str(1_700_000_000_000 + number), i=properties, b=topic
     )
 
 
