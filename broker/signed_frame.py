@@ -106,7 +106,7 @@ class SignedFrame:
             or scan.body_at - scan.fields_at > _MAX_LENGTH
         ):
             return -1
-        # No overrun: all of them are shorter than extFields, and escaped characters longer than the characters.
+        # No overrun: all of them are shorter than extFields, and escaped characters longer than the characters; SPARE_SIZE is more than UNESCAPE_SPARE.
         size = 0
         for place in range(self._count):
             field = self._order[place]

@@ -10,7 +10,7 @@ own, as it would if the flood came from other machines: on shared cores the kern
 other core from being idle, and the producers' p99 is 1.6 times as long although the flood connects to another server. The producers use two thirds of
 the other core, so they are not what is measured; the flood's processes run only while that core is idle, and always have enough in flight. What
 the machine does beside makes every figure uncertain, so measurements with the flood and while it is stopped take turns, and the medians are
-compared. Each measurement begins with 100 producers that connect.
+compared. Each measurement begins with 100 producers that connect, several times.
 """
 
 import contextlib

@@ -30,6 +30,7 @@ FLOOD_ADDRESS: Final = "127.0.0.2"
 STALL_ADDRESS: Final = "127.0.0.3"
 CHURN_ADDRESS: Final = "127.0.0.4"
 FIRST_TIMES: Final = 5
+"""How often producers connect for their first answers: a single time is too uneven to tell."""
 _REPOSITORY: Final = Path(__file__).parents[2]
 
 
@@ -122,8 +123,10 @@ def _first_answers(port: int, count: int, frame: bytes) -> list[float]:
         deadline = time.perf_counter() + 30
         while len(latencies) < count:
             for descriptor, _ in epoll.poll(1):
-                epoll.unregister(descriptor)
                 latencies.append((time.perf_counter() - began[descriptor]) * 1000)
+                epoll.unregister(descriptor)
+                answer = peers[descriptor].recv(65536)
+                assert b'"code":0,' in answer, answer
             if time.perf_counter() > deadline:
                 raise TimeoutError(f"{count - len(latencies)} of {count} producers have had no answer within 30 s")
     return latencies
