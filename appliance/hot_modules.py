@@ -13,7 +13,9 @@ import appliance
 _SITE_PACKAGES: Final = Path(appliance.__file__).parents[1]
 _PACKAGES: Final = ("broker", "ipc", "spark_exporter", "store")
 """The appliance's packages that have hot modules."""
-_OF_THE_SDK: Final = tuple(f"headrace.remoting.{name}" for name in ("channel", "client_usage", "connection", "turns"))
+_OF_THE_SDK: Final = tuple(
+    f"headrace.remoting.{name}" for name in ("channel", "client_usage", "connection", "socket_reader", "turns")
+)
 """The appliance compiles these, and the SDK's wheel has no `.pxd`."""
 
 

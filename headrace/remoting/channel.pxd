@@ -2,12 +2,12 @@
 cimport cython
 
 from headrace.remoting.client_usage cimport ClientUsage
-from headrace.remoting cimport direct_send
+from headrace.remoting cimport socket_calls
 from headrace.remoting.turns cimport Turns
 
 cdef class Channel:
     cdef object __weakref__
-    cdef object _endpoint, _loop, _partial, _writable, _closed, _stalled_since
+    cdef object _endpoint, _loop, _reader, _partial, _writable, _closed, _stalled_since
     cdef readonly object close_reason
     cdef public object _transport
     cdef Turns _turns
@@ -15,6 +15,7 @@ cdef class Channel:
     cdef bint _is_waiting_for_room, _has_room, _is_waiting_for_turn
     cdef bytes _rest
     cdef int _fd
+    cdef bint _is_read_directly
     cdef bint _is_transport_sending
     cdef list _batch
     cdef long long _batch_size, _buffered_in, _buffered_out, _carried_out, _in_progress, _tls_bytes
@@ -37,6 +38,7 @@ cdef class Channel:
     @cython.locals(size=Py_ssize_t, needed=Py_ssize_t)
     cdef _keep(self, bytes data, Py_ssize_t position)
     cpdef bint frame_must_wait(self) except -1
+    cdef _leave_socket(self)
     cdef _wait_for_turn(self, Turns turns)
     @cython.locals(position=Py_ssize_t)
     cdef _keep_for_turn(self, Turns turns, bytes data)

@@ -7,7 +7,7 @@
        └── one write for each batch ◄── write, write_soon ◄───────────┘
 
 - All frames of one read are handled in one batch, and their answers are sent with one write: to the socket itself while the event loop's transport
-  has nothing to send, otherwise to the transport (`direct_send`).
+  has nothing to send, otherwise to the transport (`socket_calls`).
 - An incoming connection takes no more frames while too many bytes wait for its peer (HIGH_WATER), while its handler is busy, while the role's
   memory for connections is used up (`buffer_budget`), or while its client has used its share of the loop's time (`turns`). Bytes already
   read are kept, and nothing more is read. The peer may be slow, but must not stop reading: see `peer_watch`.
@@ -33,7 +33,7 @@ from typing import Any, Final, cast
 from headrace.errors import BadFrame, FrameTooLarge
 from headrace.model.connection_limits import MAX_HANDSHAKES, MAX_NEW_HANDSHAKES
 from headrace.protocol.frame import FRAME_MAX_LENGTH, frame_size, too_large_frame
-from headrace.remoting import direct_send
+from headrace.remoting import socket_calls
 from headrace.remoting.buffer_budget import LEAST_RATE
 from headrace.remoting.client_usage import NOBODY, ClientUsage, name_of_account
 from headrace.remoting.endpoint import Endpoint
@@ -77,6 +77,7 @@ class Channel:
         "_is_handshaking",
         "_is_lost",
         "_is_new",
+        "_is_read_directly",
         "_is_transport_sending",
         "_is_waiting_for_room",
         "_is_waiting_for_turn",
@@ -85,6 +86,7 @@ class Channel:
         "_loop",
         "_partial",
         "_read_bytes",
+        "_reader",
         "_rest",
         "_seen_moved",
         "_stalled_since",
@@ -117,8 +119,10 @@ class Channel:
         # Of the endpoint, for every read.
         self._loop, self._turns, self._always_reads = endpoint.loop, endpoint.turns, endpoint.always_reads
         self._transport: asyncio.Transport | None = None
-        # Of the socket of an incoming connection without TLS, as long as it may be written to; otherwise -1.
+        # Of the socket of an incoming connection without TLS, as long as it may be read and written to past the transport; otherwise -1.
         self._fd = -1
+        self._reader = endpoint.reader
+        self._is_read_directly = False  # by the reader, unless it is paused
         self._is_transport_sending = False
         self._is_new = True
         self._partial: PartialFrame | None = None
@@ -243,6 +247,7 @@ class Channel:
             self._is_new = False
             if not self._always_reads and self._begins_tls(data):
                 return
+            self._read_directly()
         self._last_active = self._last_read = monotonic()
         self._read_bytes += len(data)
         turns = self._turns
@@ -264,7 +269,7 @@ class Channel:
     def connection_lost(self, exc: Exception | None) -> None:
         """Releases what it holds, and passes the reason to the handler."""
         self._is_lost = True
-        self._fd = -1
+        self._leave_socket()
         self._end_handshake()
         reason = self.close_reason or (f"connection lost: {exc}" if exc else "closed by the peer")
         if self.close_reason is None:
@@ -287,7 +292,15 @@ class Channel:
 
     def eof_received(self) -> None:
         """The peer sends no more: the transport closes the connection."""
-        self._fd = -1
+        self._leave_socket()
+
+    def read_ended(self, error: OSError | None) -> None:
+        """The reader has met the end of the stream, or an error: closes the connection, as a transport does."""
+        if error is not None:
+            self.abort(f"connection lost: {error}", logging.DEBUG)
+        elif self._transport is not None:
+            self.eof_received()
+            self._transport.close()
 
     def pause_writing(self) -> None:
         """The high-water mark is exceeded."""
@@ -315,6 +328,20 @@ class Channel:
 
     # -- bytes in ---------------------------------------------------------------------------------------------------------
 
+    def _read_directly(self) -> None:
+        """The reader takes over from the transport, if there is one."""
+        if self._fd >= 0 and self._reader is not None and self._transport is not None:
+            self._is_read_directly = self._reader.watch(self._fd, self)
+            if self._is_read_directly:
+                self._transport.pause_reading()
+
+    def _leave_socket(self) -> None:
+        """From now on only the transport uses the socket."""
+        if self._is_read_directly:
+            self._is_read_directly = False
+            self._reader.unwatch(self._fd, self)
+        self._fd = -1
+
     def _begins_tls(self, data: bytes) -> bool:
         """Whether the first bytes are not plain text to be served: TLS is started, or the connection closed. `data`: all bytes read so far.
 
@@ -330,7 +357,7 @@ class Channel:
         elif self._transport is not None and self._may_begin_handshake():
             usage = self._usage_of_address
             self._is_handshaking = True
-            self._fd = -1
+            self._leave_socket()
             usage.handshakes += 1
             self._transport = tls.accept(self._loop, self._transport, self, data, self._turns, usage)
         return True
@@ -590,7 +617,7 @@ class Channel:
             if self._is_transport_sending:
                 self._is_transport_sending = transport.get_write_buffer_size() > 0
             if not self._is_transport_sending:
-                sent = direct_send.try_send(self._fd, data)
+                sent = socket_calls.try_send(self._fd, data)
                 if sent:
                     self._written_bytes += sent
                     self._last_active = monotonic()
@@ -636,7 +663,10 @@ class Channel:
     def pause(self) -> None:
         """Stops reading until `resume`, unless it always reads."""
         if self._transport is not None and not self.is_closed and not self._always_reads:
-            self._transport.pause_reading()
+            if self._is_read_directly:
+                self._reader.unwatch(self._fd, self)
+            else:
+                self._transport.pause_reading()
 
     def resume(self) -> None:
         """Continues: first the handler's answers, then kept frames, then reading. Has no effect while there is still a reason to wait."""
@@ -644,6 +674,9 @@ class Channel:
         if not self.is_closed and not self._is_draining and self.takes_frames():
             self._take_rest()
         if not self.is_closed and not self._is_draining and self.takes_frames() and self._transport is not None:
+            if self._is_read_directly and self._reader.watch(self._fd, self):
+                return
+            self._is_read_directly = False
             self._transport.resume_reading()
 
     def look(self, now: float, seconds: float, stall_grace_s: float) -> None:
@@ -698,6 +731,6 @@ class Channel:
     def _close_because(self, reason: str, level: int) -> None:
         if self.close_reason is None:
             self.close_reason = reason
-            self._fd = -1
+            self._leave_socket()
             if level > logging.DEBUG:
                 self._endpoint.faults.closed(self.remote, reason, level)

@@ -52,6 +52,8 @@ class Endpoint(Struct):
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     usages: ClientUsages = field(default_factory=ClientUsages)
     turns: Turns | None = None
+    reader: Any = None
+    """The SocketReader of a server's connections, which imports Channel; None: transports read."""
     new_connections: AddressRate = field(default_factory=AddressRate)
     """Connections that each address opens per minute."""
     new_handshakes: AddressRate = field(default_factory=AddressRate)

@@ -27,6 +27,7 @@ from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.idle import IdleSweep
 from headrace.remoting.peer_watch import STALL_GRACE_S, PeerWatch
 from headrace.remoting.server_tls import ServerTls
+from headrace.remoting.socket_reader import make_reader
 from headrace.remoting.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class RemotingServer:
         self._limits = limits
         self._usages = ClientUsages()
         self._turns = Turns(self._loop)
+        self._reader = make_reader(self._loop)
         self._new_connections = AddressRate(limits.new_connections_per_minute)
         self._new_handshakes = AddressRate(limits.handshakes_per_minute)
         self._tls = tls
@@ -107,6 +109,7 @@ class RemotingServer:
             limits=self._limits,
             usages=self._usages,
             turns=self._turns,
+            reader=self._reader,
             new_connections=self._new_connections,
             new_handshakes=self._new_handshakes,
             tls=self._tls,
@@ -171,5 +174,7 @@ class RemotingServer:
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
         await close_all(self._channels, "stopping", max(end - self._loop.time(), 0.1))
+        if self._reader is not None:
+            self._reader.close()
         self._watch.close()
         self._deadlines.close()
