@@ -1,4 +1,4 @@
-"""System calls on sockets past the event loop's transport, for compiled modules: a call of the transport takes longer than all else of a message's way.
+"""System calls on sockets past the event loop's transport, for compiled modules, whose own work takes less time than a call of the transport.
 
 - Sending (`channel`): only while the transport has nothing to send; what the kernel does not take at once goes to the transport, which then waits
   for the peer.
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def can_receive() -> bool:
-    """Whether `wait`, `ready` and `receive` may be called: only in compiled modules."""
+    """Whether all of these may be called: only in compiled modules."""
     return False
 
 
