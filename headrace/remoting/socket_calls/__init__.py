@@ -4,8 +4,9 @@
   for the peer.
 - Receiving (`socket_reader`): only while the transport does not read.
 
-Compiled modules use the C functions of the `.pxd` beside this file. Interpreted ones use those below, which leave everything to the transport. This is a
-package because it must not be compiled itself: compiled and interpreted modules may then be mixed.
+Compiled modules use the C functions of the `.pxd` beside this file. Interpreted ones leave everything to the transport: `try_send` sends nothing, and
+there is no reader that would call the others. This is a package because it must not be compiled itself: compiled and interpreted modules may then be
+mixed.
 """
 
 from typing import Any
