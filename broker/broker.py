@@ -171,7 +171,7 @@ class _Broker:
                     Counters(
                         context.counters,
                         self._tables.stats,
-                        lambda: len(self._waiters.held),
+                        lambda: self._waiters.held.size,
                         server,
                         self._reading.unreadable,
                     )
@@ -271,8 +271,7 @@ class _Broker:
             clock,
             self._tables.stats.store,
         )
-        waiters.join(lambda: writing.gate.has_waiting, writing.gate.release)
-        waiters.join(lambda: writing.appender.is_waiting_for_file, writing.appender.file_reserved)
+        waiters.join(writing.appender)
         self._reading = StoreReader(settings, control, queue_table)
         self._services = DeliveryServices(settings, control, self._tables, self._reading, writing.appender)
 

@@ -5,8 +5,10 @@ One place knows whether anything waits, which is when the broker wants to be run
 With SYNC_FLUSH or SYNC_MASTER each batch of answers passes through here, so this is a hot module (types in the `.pxd`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from broker.appending.ack_gate import AckGate
+from broker.appending.appender import Appender
 from broker.pulling.held_pulls import HeldPulls, QueueKey
 from broker.wakeups import Waiting, Wakeups
 from ipc.queue_table import QueueTable
@@ -19,7 +21,9 @@ class OffsetWaiters:
     def __init__(self, context: RoleContext, queue_table: QueueTable) -> None:
         self._changed_rows = context.instance.changed_rows_reader()
         self._queue_keys = _QueueKeys(queue_table)
-        self._others: list[tuple[Callable[[], bool], Callable[[], object]]] = []
+        self._gate: AckGate | None = None
+        self._without_file: Collection[object] = ()
+        self._put_again: Callable[[], None] = lambda: None
         instance = context.instance
         waiting = (
             Waiting(instance.bells["broker"], self._is_anyone_else_waiting),
@@ -31,12 +35,14 @@ class OffsetWaiters:
         self.ask = self.wakeups.ask
         self.held = HeldPulls(self.ask)
 
-    def join(self, is_waiting: Callable[[], bool], go_on: Callable[[], object]) -> None:
-        """Somebody else may wait; `go_on` is called before held pulls are looked at."""
-        self._others.append((is_waiting, go_on))
+    def join(self, appender: Appender) -> None:
+        """Its puts wait too: for a file, and at its gate."""
+        self._gate = appender.gate
+        self._without_file = appender.waiting_for_file
+        self._put_again = appender.file_reserved
 
     def _is_pull_held(self) -> bool:
-        return bool(len(self.held))
+        return self.held.size > 0
 
     def _end_nap(self) -> None:
         """Dispatch naps while no pull is held: records that were appended meanwhile are dispatched now."""
@@ -44,15 +50,14 @@ class OffsetWaiters:
             self._dispatch_bell.ring()
 
     def _is_anyone_else_waiting(self) -> bool:
-        for is_waiting, _ in self._others:
-            if is_waiting():
-                return True
-        return False
+        return (self._gate is not None and self._gate.has_waiting) or len(self._without_file) > 0
 
     def _look(self) -> None:
-        for _, go_on in self._others:
-            go_on()
-        if len(self.held):
+        if self._gate is not None:
+            self._gate.release()
+        if self._without_file:
+            self._put_again()
+        if self.held.size:
             rows = self._changed_rows.take()
             self.held.arrived(self.held.queues() if rows is None else self._queue_keys.of(rows))
 

@@ -2,7 +2,10 @@
 cimport cython
 
 from ipc.bells cimport Bell
+from ipc.cells cimport load_cell
 from ipc.control_block cimport ControlBlock
+
+cdef Py_ssize_t _ALLOCATED_OFFSET, _WROTE_OFFSET
 
 cdef class RoleNotifier:
     cdef ControlBlock _control
@@ -12,5 +15,5 @@ cdef class RoleNotifier:
     cdef object _publisher, _changed_options
     cdef readonly dict changed_before
 
-    @cython.locals(bell=Bell)
+    @cython.locals(bell=Bell, cells='long long *')
     cpdef appended(self)

@@ -7,10 +7,18 @@ import asyncio
 import time
 from collections.abc import Mapping
 
+import cython
+
 from broker.settings import Settings
+from ipc.control_layout import ALLOCATED_OFFSET, WROTE_OFFSET
 from ipc.publish.broker import BrokerPublisher
 from ipc.role_context import RoleContext
 
+if not cython.compiled:
+    from ipc.cells import load_cell
+
+_ALLOCATED_OFFSET = ALLOCATED_OFFSET
+_WROTE_OFFSET = WROTE_OFFSET
 _DROP_QUEUES_S = 5.0  # limit: mqadmin's timeout; a restarting dispatch does it afterwards
 _POLL_S = 0.002
 
@@ -33,7 +41,8 @@ class RoleNotifier:
         """Wakes the roles that follow the log, if they sleep."""
         for bell in self._followers:
             bell.ring()
-        if self._control.allocated_offset - self._control.wrote_offset < self._file_size:
+        cells = self._control.cells
+        if load_cell(cells, _ALLOCATED_OFFSET) - load_cell(cells, _WROTE_OFFSET) < self._file_size:
             self._bells["housekeeper"].ring()
 
     def options_changed(self, changed: Mapping[str, str]) -> None:

@@ -2,7 +2,10 @@
 cimport cython
 
 from ipc.bells cimport Bell
+from ipc.cells cimport load_cell
 from ipc.control_block cimport ControlBlock
+
+cdef Py_ssize_t _REPUT_OFFSET, _FLUSHED_OFFSET, _PUSH2SLAVE_MAX_OFFSET, _SLAVE_COUNT, _ALLOCATED_OFFSET
 
 cdef class Waiting:
     cdef readonly Bell bell
@@ -27,4 +30,5 @@ cdef class Wakeups:
     cdef _ask_nobody(self)
     @cython.locals(one=Waiting)
     cdef _sleep(self)
+    @cython.locals(cells='long long *')
     cdef tuple _offsets(self)

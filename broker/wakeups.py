@@ -10,8 +10,20 @@ With SYNC_FLUSH or SYNC_MASTER each batch of answers passes through here, so thi
 import asyncio
 from collections.abc import Callable, Sequence
 
+import cython
+
 from ipc.bells import Bell
 from ipc.control_block import ControlBlock
+from ipc.control_layout import ALLOCATED_OFFSET, FLUSHED_OFFSET, PUSH2SLAVE_MAX_OFFSET, REPUT_OFFSET, SLAVE_COUNT
+
+if not cython.compiled:
+    from ipc.cells import load_cell
+
+_REPUT_OFFSET = REPUT_OFFSET
+_FLUSHED_OFFSET = FLUSHED_OFFSET
+_PUSH2SLAVE_MAX_OFFSET = PUSH2SLAVE_MAX_OFFSET
+_SLAVE_COUNT = SLAVE_COUNT
+_ALLOCATED_OFFSET = ALLOCATED_OFFSET
 
 
 def _nothing() -> None:
@@ -102,11 +114,11 @@ class Wakeups:
                 one.bell.woke()
 
     def _offsets(self) -> tuple[int, ...]:
-        control = self._control
+        cells = self._control.cells
         return (
-            control.reput_offset,
-            control.flushed_offset,
-            control.push2slave_max_offset,
-            control.slave_count,
-            control.allocated_offset,
+            load_cell(cells, _REPUT_OFFSET),
+            load_cell(cells, _FLUSHED_OFFSET),
+            load_cell(cells, _PUSH2SLAVE_MAX_OFFSET),
+            load_cell(cells, _SLAVE_COUNT),
+            load_cell(cells, _ALLOCATED_OFFSET),
         )

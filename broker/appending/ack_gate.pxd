@@ -1,13 +1,19 @@
 # The types of ack_gate.py.
 cimport cython
 
+from ipc.cells cimport load_cell
+from ipc.control_block cimport ControlBlock
+
+cdef Py_ssize_t _FLUSHED_OFFSET, _PUSH2SLAVE_MAX_OFFSET, _SLAVE_COUNT
+
 cdef class _Waiting:
     cdef long long end_offset
     cdef double flush_deadline, slave_deadline
     cdef object answer
 
 cdef class AckGate:
-    cdef object _offsets, _clock, _config, _waiting
+    cdef ControlBlock _control
+    cdef object _clock, _config, _waiting
     cdef public object _on_wait
     cdef bint _sync_flush, _sync_slave
 
@@ -16,6 +22,7 @@ cdef class AckGate:
     @cython.locals(now=double)
     cpdef release(self)
     cdef bint _try(self, _Waiting waiting, double now) except -1
+    @cython.locals(cells='long long *')
     cdef _outcome(self, _Waiting waiting, double now)
-    @cython.locals(behind=cython.longlong)
+    @cython.locals(cells='long long *', behind=cython.longlong, slaves=cython.longlong)
     cdef bint _has_usable_slave(self, long long end_offset) except -1

@@ -16,28 +16,23 @@ With SYNC_FLUSH or SYNC_MASTER each batch of answers passes through here, so thi
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
+import cython
+
+from ipc.control_block import ControlBlock
+from ipc.control_layout import FLUSHED_OFFSET, PUSH2SLAVE_MAX_OFFSET, SLAVE_COUNT
 from store.config import SYNC_MASTER, StoreConfig
 from store.status import PutMessageStatus
 
+if not cython.compiled:
+    from ipc.cells import load_cell
+
+_FLUSHED_OFFSET = FLUSHED_OFFSET
+_PUSH2SLAVE_MAX_OFFSET = PUSH2SLAVE_MAX_OFFSET
+_SLAVE_COUNT = SLAVE_COUNT
+_OK = PutMessageStatus.PUT_OK  # a member of an enum takes as long to find as an answer to release
+
 Answer = Callable[[PutMessageStatus], None]
-
-
-class SafeOffsets(Protocol):
-    """The cells from which the safety of the log follows; a ControlBlock has them."""
-
-    @property
-    def flushed_offset(self) -> int:
-        """Everything below is durable."""
-
-    @property
-    def push2slave_max_offset(self) -> int:
-        """Highest offset that a slave has acknowledged."""
-
-    @property
-    def slave_count(self) -> int:
-        """Number of connected slaves."""
 
 
 class _Waiting:
@@ -55,13 +50,13 @@ class AckGate:
 
     def __init__(
         self,
-        offsets: SafeOffsets,
+        control: ControlBlock,
         clock: Callable[[], float],
         config: StoreConfig,
         on_wait: Callable[[], object] = lambda: None,
     ) -> None:
         """`clock` is the loop's time in seconds. `on_wait()` is called when a response begins to wait."""
-        self._offsets = offsets
+        self._control = control
         self._clock = clock
         self._config = config
         self._sync_flush = config.is_sync_flush
@@ -125,20 +120,23 @@ class AckGate:
 
     def _outcome(self, waiting: _Waiting, now: float) -> PutMessageStatus | None:
         """The status so far; None: it keeps waiting."""
-        status = PutMessageStatus.PUT_OK
-        if self._sync_flush and self._offsets.flushed_offset < waiting.end_offset:
+        status = _OK
+        cells = self._control.cells
+        if self._sync_flush and load_cell(cells, _FLUSHED_OFFSET) < waiting.end_offset:
             if now < waiting.flush_deadline:
                 return None
             status = PutMessageStatus.FLUSH_DISK_TIMEOUT
         if self._sync_slave:
             if waiting.slave_deadline == 0.0:
                 return PutMessageStatus.SLAVE_NOT_AVAILABLE
-            if self._offsets.push2slave_max_offset < waiting.end_offset:
+            if load_cell(cells, _PUSH2SLAVE_MAX_OFFSET) < waiting.end_offset:
                 if now < waiting.slave_deadline:
                     return None
                 return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
         return status
 
     def _has_usable_slave(self, end_offset: int) -> bool:
-        behind = end_offset - self._offsets.push2slave_max_offset
-        return self._offsets.slave_count > 0 and behind < self._config.ha_slave_fallbehind_max
+        cells = self._control.cells
+        behind = end_offset - load_cell(cells, _PUSH2SLAVE_MAX_OFFSET)
+        slaves = load_cell(cells, _SLAVE_COUNT)
+        return slaves > 0 and behind < self._config.ha_slave_fallbehind_max

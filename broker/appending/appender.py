@@ -81,9 +81,10 @@ class Appender:
         self.gate = gate
         self._config = config
         self.why_closed = why_closed
-        self._ring = ring
+        self.ring = ring
         self._on_wait = on_wait
-        self._waiting_for_file: deque[asyncio.Future[None]] = deque()
+        self.waiting_for_file: deque[asyncio.Future[None]] = deque()
+        """Puts that wait for the next file; `file_reserved` lets them try again."""
         self._listeners: dict[str, Appended] = {}
 
     def on_append(self, topic: str, listener: Appended) -> None:
@@ -93,7 +94,7 @@ class Appender:
     def publish(self) -> None:
         """Publishes appended messages and wakes the roles that follow the log; once per batch. Raises OSError if they cannot be written."""
         if self.log.publish():
-            self._ring()
+            self.ring()
 
     def append(self, message: MessageToStore) -> PutResult | None:
         """Appends and publishes one message; None while the next CommitLog file is not reserved."""
@@ -222,7 +223,7 @@ class Appender:
         deadline = loop.time() + FILE_WAIT_S
         while (left := deadline - loop.time()) > 0:
             reserved: asyncio.Future[None] = loop.create_future()
-            self._waiting_for_file.append(reserved)
+            self.waiting_for_file.append(reserved)
             self._on_wait()
             # The broker is rung when a file is reserved; the timeout covers only a restart of the housekeeper.
             await asyncio.wait((reserved,), timeout=min(left, 0.1))
@@ -233,15 +234,10 @@ class Appender:
         logger.warning("message refused error=%r", f"no CommitLog file was allocated within {FILE_WAIT_S:g} s")
         return PutResult(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
 
-    @property
-    def is_waiting_for_file(self) -> bool:
-        """Whether puts wait for the next file."""
-        return bool(self._waiting_for_file)
-
     def file_reserved(self) -> None:
         """Retries puts that wait for a file."""
-        while self._waiting_for_file:
-            reserved = self._waiting_for_file.popleft()
+        while self.waiting_for_file:
+            reserved = self.waiting_for_file.popleft()
             if not reserved.done():
                 reserved.set_result(None)
 

@@ -2,9 +2,11 @@
 cimport cython
 from cpython.time cimport monotonic_ns
 
+from broker.appending.ack_gate cimport AckGate
 from broker.statistics.durations cimport Durations
 from headrace.remoting.channel cimport Channel
 from headrace.remoting.connection cimport Connection
+from store.commit_log.append cimport CommitLogAppender
 
 @cython.freelist(64)
 cdef class HotBatch:
@@ -14,7 +16,9 @@ cdef class HotBatch:
     cdef readonly bytes answers, held
 
 cdef class HotRound:
-    cdef object _appender
+    cdef CommitLogAppender _log
+    cdef AckGate _gate
+    cdef object _ring
     cdef Durations _puts
     cdef list _batches
     cdef bint _in_parts

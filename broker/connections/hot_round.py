@@ -44,10 +44,12 @@ class HotRound:
     """Collects batches until the turn ends. One for each broker: `add` for each read that appended."""
 
     def __init__(self, appender: Appender) -> None:
-        self._appender = appender
+        self._log = appender.log
+        self._gate = appender.gate
+        self._ring = appender.ring
         self._puts = appender.stats.puts
         self._batches: list[HotBatch] = []
-        self._in_parts = appender.gate.is_for_slave_only
+        self._in_parts = self._gate.is_for_slave_only
         self._held = 0
 
     def add(
@@ -79,10 +81,10 @@ class HotRound:
         batches, self._batches, self._held = self._batches, [], 0
         if not batches:
             return
-        appender = self._appender
         # order: before anything is answered.
         try:
-            appender.publish()
+            if self._log.publish():
+                self._ring()
         except OSError:  # the log says why
             self._refuse(batches)
             return
@@ -96,10 +98,10 @@ class HotRound:
             else:
                 self._puts.add_until(now_ns, batch.began_ns, batch.puts)
         if held:
-            appender.gate.wait(appender.log.wrote_offset, partial(self._answer_held, held))
+            self._gate.wait(self._log.wrote_offset, partial(self._answer_held, held))
         else:
             # order: last, because it takes as long as some sends. Where answers wait for a sync, zeros written during it would slow it.
-            appender.log.raise_ahead()
+            self._log.raise_ahead()
 
     def _refuse(self, batches: list[HotBatch]) -> None:
         for batch in batches:

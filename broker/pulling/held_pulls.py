@@ -47,10 +47,8 @@ class HeldPulls:
         self._by_queue: dict[QueueKey, dict[HeldPull, None]] = {}
         self._by_tick: dict[int, dict[HeldPull, None]] = {}
         self._ticks: list[int] = []
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
+        self.size = 0
+        """How many are held. Not a length, because it is asked for with every wake-up, and a call takes longer."""
 
     def count_of(self, owner: object) -> int:
         """How many pulls of a connection are held."""
@@ -70,7 +68,7 @@ class HeldPulls:
             self._by_tick[tick] = {}
             heapq.heappush(self._ticks, tick)
         self._by_tick[tick][pull] = None
-        self._size += 1
+        self.size += 1
         self._on_hold()
 
     def queues(self) -> list[QueueKey]:
@@ -113,4 +111,4 @@ class HeldPulls:
         if not of_owner:
             del self._by_owner[pull.owner]
         del self._by_tick[pull.tick][pull]
-        self._size -= 1
+        self.size -= 1

@@ -71,8 +71,8 @@ class LongPolling:
 
     def _check_limits(self, pull: PullRequest) -> None:
         config, held = self._config, self._held
-        if len(held) >= config.max_held_pulls:
-            limit, what = "maxHeldPulls", f"held pulls: {len(held)}"
+        if held.size >= config.max_held_pulls:
+            limit, what = "maxHeldPulls", f"held pulls: {held.size}"
         elif held.count_of(pull.connection) >= config.max_held_pulls_per_connection:
             limit, what = (
                 "maxHeldPullsPerConnection",

@@ -52,7 +52,7 @@ class StoreWriter:
         self._closed = "" if settings.may_append else "the broker is a slave"
         self.gate = AckGate(self._control, clock, store_config, on_wait=ask)
         self._files = (
-            StagedFiles(settings.paths, store_config, self._control.wrote_offset)
+            StagedFiles(settings.paths, store_config)
             if store_config.is_sync_flush
             else AppendedFiles(settings.paths, store_config)
         )
@@ -114,7 +114,7 @@ def _log_end(
         append_limit,
         files.populate,
         control.wrote_timestamp,
-        files.write if isinstance(files, StagedFiles) else None,
+        files.stage,
     )
     for _, topic, queue_id, _, max_queue_offset, max_physical_offset in queue_table.rows():
         if max_physical_offset > deleted_below(topic):  # otherwise dispatch is about to remove the queue

@@ -8,6 +8,7 @@ from headrace.protocol.record_layout cimport (
     PHYSICAL_OFFSET_AT, QUEUE_ID_AT, QUEUE_OFFSET_AT, STORE_TIMESTAMP_SIZE, SYS_FLAG_AT, TAIL_BODY_LENGTH_AT, TAIL_PREPARED_OFFSET_AT,
     TAIL_RECONSUME_TIMES_AT, TAIL_SIZE, TOTAL_SIZE_AT,
 )
+from store.commit_log.stage cimport Stage
 
 ctypedef const unsigned char* _bytes_pointer
 
@@ -29,11 +30,12 @@ cdef class CommitLogAppender:
     cdef object _publisher
     cdef object _open_file
     cdef object _populate
-    cdef object _write
+    cdef Stage _stage
     cdef long long[::1] _words
     cdef Py_ssize_t _allocated_word
     cdef long long _file_size
     cdef unsigned char[::1] _view
+    cdef long long _view_start
     cdef long long _file_start
     cdef long long _file_end
     cdef readonly long long wrote_offset
@@ -43,6 +45,7 @@ cdef class CommitLogAppender:
     cdef long long _wrote_timestamp
     cdef readonly dict queues
     cpdef begin(self, long long now_ms)
+    cpdef bint publish(self) except -1
     cpdef bint ensure(self, long long size)
     @cython.locals(start=cython.longlong, within=cython.longlong, blank=cython.longlong, at=Py_ssize_t, out='unsigned char *')
     cdef bint _roll(self) except -1

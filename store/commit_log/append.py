@@ -16,6 +16,7 @@ from collections.abc import Callable
 import cython
 
 from ipc.publish.log import LogPublisher
+from store.commit_log.stage import Stage
 from store.fault_point import ENVIRONMENT, fault_point
 
 if not cython.compiled:
@@ -87,7 +88,7 @@ class CommitLogAppender:
     `open_file(start_offset)` maps the reserved file that starts there and returns its writable view. `words` is the
     control block, `allocated_word` the index of `allocated_offset` in it. `populate(start, end)` prepares memory that will
     be written next; nothing has been written to it. `wrote_timestamp` is that of the last record before `wrote_offset`, 0 if there is none.
-    `write(end)` brings the records up to `end` into the files before they are published, for views that are not mappings of them; it raises OSError.
+    With a `stage`, `open_file` returns its memory, and records are written to the file before they are published.
     """
 
     def __init__(
@@ -101,17 +102,17 @@ class CommitLogAppender:
         append_limit: int,
         populate: Callable[[int, int], None] | None = None,
         wrote_timestamp: int = 0,
-        write: Callable[[int], None] | None = None,
+        stage: Stage | None = None,
     ) -> None:
         self._publisher = _MortalPublisher(publisher) if ENVIRONMENT in os.environ else publisher
         self._open_file = open_file
         self._populate = populate
-        self._write = write
+        self._stage = stage
         self._words = words
         self._allocated_word = allocated_word
         self._file_size = file_size
         self._view = memoryview(bytearray(1))
-        self._file_start = self._file_end = wrote_offset
+        self._file_start = self._file_end = self._view_start = wrote_offset
         self.wrote_offset = self._published_offset = wrote_offset
         self._append_limit = append_limit
         self.store_timestamp = 0
@@ -162,12 +163,18 @@ class CommitLogAppender:
             blank = self._file_end - self.wrote_offset
             # order: the limit is raised before the first byte beyond it is written.
             self._raise_limit(self.wrote_offset + END_FILE_MIN_BLANK_LENGTH)
-            at = self.wrote_offset - self._file_start
+            at = self.wrote_offset - self._view_start
             out = _address_of(self._view)
             store_i32(out, at + TOTAL_SIZE_AT, blank)
             store_i32(out, at + MAGIC_AT, BLANK_MAGIC)
+            if self._stage is not None and not self._stage.end_file(self.wrote_offset + END_FILE_MIN_BLANK_LENGTH):
+                return False  # `publish` raises
             self.wrote_offset = start
         self._view = view
+        self._view_start = start
+        if self._stage is not None:
+            self._view_start = self.wrote_offset
+            self._stage.begin(self.wrote_offset)
         self._file_start = start
         self._file_end = start + self._file_size
         return True
@@ -223,7 +230,7 @@ class CommitLogAppender:
         if physical_offset + size > self._append_limit:
             self._raise_limit(physical_offset + size)
         queue_offset = queues.next_offset(queue_id) if queued else 0
-        at = physical_offset - self._file_start
+        at = physical_offset - self._view_start
         out = _address_of(self._view)
         store_i32(out, at + TOTAL_SIZE_AT, size)
         store_i32(out, at + MAGIC_AT, MESSAGE_MAGIC)
@@ -300,8 +307,9 @@ class CommitLogAppender:
         """
         if self.wrote_offset == self._published_offset:
             return False
-        if self._write is not None:
-            self._write(self.wrote_offset)
+        if self._stage is not None:
+            self._stage.write(self.wrote_offset)
+            self._view_start = self.wrote_offset
         self._published_offset = self.wrote_offset
         # Not `store_timestamp`: a read that brought no message may have begun since the last record.
         self._publisher.wrote(self.wrote_offset, self._wrote_timestamp)

@@ -13,6 +13,7 @@ import logging
 import mmap
 import os
 
+from store.commit_log.stage import Stage
 from store.config import StoreConfig
 from store.mapped_file import MappedFile
 from store.mapped_file_queue import MappedFileQueue
@@ -39,8 +40,13 @@ class AppendedFiles:
         self._can_populate = True
         self._mapped_offset = 0
         """Before it, written pages have been unmapped."""
-        self.failure = ""
-        """Why records could not be written; as final as a failed sync."""
+        self.stage: Stage | None = None
+        """Where records are collected, if not in the mapping."""
+
+    @property
+    def failure(self) -> str:
+        """Why records could not be written, empty if they can be."""
+        return ""
 
     def open(self, start: int) -> memoryview:
         """The writable bytes of the reserved file that begins at `start`. Raises FileNotFoundError, WrongFileLength."""

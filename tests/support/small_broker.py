@@ -274,11 +274,11 @@ class SmallBroker:
     def _make_log(self) -> CommitLogAppender:
         is_staged = self.store_config.is_sync_flush
         files = (
-            StagedFiles(self.paths, self.store_config, 0) if is_staged else AppendedFiles(self.paths, self.store_config)
+            StagedFiles(self.paths, self.store_config) if is_staged else AppendedFiles(self.paths, self.store_config)
         )
         return CommitLogAppender(
             LogPublisher(self.control), files.open, self.control.words[:], ALLOCATED_OFFSET, self.file_size, 0, 0, files.populate,
-            write=files.write if isinstance(files, StagedFiles) else None,
+            stage=files.stage,
         )  # fmt: skip
 
     def clock_ms(self) -> int:

@@ -1,21 +1,18 @@
 """Answers that wait for disk and slaves."""
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from broker.appending.ack_gate import AckGate
 from store.config import ASYNC_FLUSH, ASYNC_MASTER, SYNC_FLUSH, SYNC_MASTER, StoreConfig
 from store.status import PutMessageStatus
+from support.safe_offsets import SafeOffsets
 
 
-@dataclass
 class Safe:
-    flushed_offset: int = 0
-    push2slave_max_offset: int = 0
-    slave_count: int = 0
-    now: float = 100.0
-    told: list[tuple[str, PutMessageStatus]] = field(default_factory=list)
+    def __init__(self, **offsets: int) -> None:
+        self.offsets = SafeOffsets(**offsets)
+        self.now = 100.0
+        self.told: list[tuple[str, PutMessageStatus]] = []
 
     def gate(self, sync_flush: bool = True, sync_slave: bool = False) -> AckGate:
         config = StoreConfig(
@@ -25,7 +22,7 @@ class Safe:
             slave_timeout=3000,
             ha_slave_fallbehind_max=1000,
         )
-        return AckGate(self, lambda: self.now, config)
+        return AckGate(self.offsets.control, lambda: self.now, config)
 
     def teller(self, name: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
         return lambda status: self.told.append((name, status))
@@ -46,10 +43,10 @@ def test_sync_releases_all_covered_sends_in_order() -> None:
         gate.wait(end, safe.teller(name))
     assert safe.told == []
     assert gate.has_waiting
-    safe.flushed_offset = 20
+    safe.offsets.flushed_offset = 20
     gate.release()
     assert safe.told == [("a", PutMessageStatus.PUT_OK), ("b", PutMessageStatus.PUT_OK)]
-    safe.flushed_offset = 30
+    safe.offsets.flushed_offset = 30
     gate.release()
     assert [name for name, _ in safe.told] == ["a", "b", "c"]
     assert not gate.has_waiting
@@ -79,7 +76,7 @@ def test_sync_master_waits_for_a_slave() -> None:
     gate = safe.gate(sync_flush=False, sync_slave=True)
     gate.wait(10, safe.teller("a"))
     assert safe.told == []
-    safe.push2slave_max_offset = 10
+    safe.offsets.push2slave_max_offset = 10
     gate.release()
     assert safe.told == [("a", PutMessageStatus.PUT_OK)]
 

@@ -19,6 +19,7 @@ from store.commit_log.message import MessageToStore, PutResult
 from store.config import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig
 from store.status import PutMessageStatus
 from support.hot_sends import LogInMemory
+from support.safe_offsets import SafeOffsets
 
 T = TypeVar("T")
 
@@ -27,25 +28,17 @@ CONFIG = StoreConfig(mapped_file_size_commit_log=FILE_SIZE, max_message_size=655
 STORE_HOST = ("10.0.0.9", 10911)
 
 
-class Offsets:
-    """How safe the log is."""
-
-    flushed_offset = 0
-    push2slave_max_offset = 0
-    slave_count = 0
-
-
 class World:
     """An appender over a log in memory."""
 
     def __init__(self, files: int = 4, *, sync_flush: bool = False) -> None:
         self.log = LogInMemory(files, FILE_SIZE)
-        self.offsets = Offsets()
+        self.offsets = SafeOffsets()
         self.is_writeable = True
         self.rings: list[int] = []
         self.now = 0.0
         gate_config = StoreConfig(flush_disk_type=SYNC_FLUSH if sync_flush else ASYNC_FLUSH)
-        self.gate = AckGate(self.offsets, lambda: self.now, gate_config)
+        self.gate = AckGate(self.offsets.control, lambda: self.now, gate_config)
         self.appender = Appender(
             self.log.appender,
             self.gate,
@@ -196,12 +189,12 @@ def test_put_waits_for_the_next_file() -> None:
         world = World(files=0)
         puts = [asyncio.ensure_future(world.appender.put(message(b"%d" % number))) for number in range(3)]
         await asyncio.sleep(0)
-        assert world.appender.is_waiting_for_file
+        assert world.appender.waiting_for_file
         world.reserve(1)
         world.appender.file_reserved()
         results = await asyncio.gather(*puts)
         assert [record.body for record in decode_records(world.log.bytes())] == [b"0", b"1", b"2"]
-        assert len(world.appender._waiting_for_file) == 0
+        assert not world.appender.waiting_for_file
         return results
 
     assert [result.queue_offset for result in run(main)] == [0, 1, 2]

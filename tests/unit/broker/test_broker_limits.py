@@ -64,7 +64,7 @@ def test_pulls_of_a_lost_connection_are_forgotten_at_once(make_broker: MakeBroke
     client, other = broker.connect(), broker.connect(40001)
     assert [hold(client) for _ in range(2)] == [[], []]
     client.close()
-    assert len(broker.held) == 0
+    assert broker.held.size == 0
     assert broker.held.next_deadline() is None
     assert hold(other) == []
 

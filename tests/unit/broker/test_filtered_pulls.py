@@ -129,7 +129,7 @@ def test_held_pull_waits_for_a_selected_message(broker: FilteringBroker, client:
     other = broker.connect(40001)
     fill(broker, other, 50)
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(1, subscription="price > 10", **(OWN | HOLD | {"sysFlag": 6})))
-    assert len(broker.held) == 1
+    assert broker.held.size == 1
     for price, answered in ((5, False), (7, False), (70, True)):
         fill(broker, other, price)
         broker.run(lambda: broker.held.arrived([("T", 0)]))

@@ -26,7 +26,7 @@ def test_only_pulls_of_queues_with_new_messages_are_tried() -> None:
     held.arrived([("T", 0), ("U", 0)])
     assert mine.tries == [False]
     assert other.tries == []
-    assert len(held) == 1
+    assert held.size == 1
     assert held.queues() == [("T", 1)]
 
 
@@ -36,7 +36,7 @@ def test_pull_that_cannot_be_answered_stays_held() -> None:
     held.arrived([("T", 0)])
     held.arrived([("T", 0)])
     assert mine.tries == [False, False]
-    assert len(held) == 1
+    assert held.size == 1
 
 
 def test_pull_is_answered_exactly_once_at_its_deadline() -> None:
@@ -46,7 +46,7 @@ def test_pull_is_answered_exactly_once_at_its_deadline() -> None:
     held.expire(10.0)
     assert mine.tries == [True]
     assert later.tries == []
-    assert len(held) == 1
+    assert held.size == 1
     assert held.next_deadline() == 20.0
     held.expire(10.0)
     assert mine.tries == [True]
@@ -59,14 +59,14 @@ def test_answered_pull_is_not_tried_at_its_deadline() -> None:
     held.arrived([("T", 0)])
     held.expire(11.0)
     assert mine.tries == [False]
-    assert len(held) == 0
+    assert held.size == 0
     assert held.queues() == []
     assert held.next_deadline() is None
 
 
 def test_first_held_pull_requests_a_bell() -> None:
     begun: list[int] = []
-    held = HeldPulls(lambda: begun.append(len(held)))
+    held = HeldPulls(lambda: begun.append(held.size))
     held.hold(Waiting().held())
     held.hold(Waiting().held())
     assert begun == [1, 2]
@@ -78,7 +78,7 @@ def test_answered_pull_is_released_before_its_deadline() -> None:
     for number in range(1000):
         held.hold(mine.held(deadline=100.0 + number / 1000))
         held.arrived([("T", 0)])
-    assert len(held) == 0
+    assert held.size == 0
     assert sum(len(pulls) for pulls in held._by_tick.values()) == 0
     assert len(held._by_tick) <= 11
 

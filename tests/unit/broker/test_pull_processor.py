@@ -366,7 +366,7 @@ def test_held_pull_is_answered_when_a_message_arrives(filled: SmallBroker, clien
     assert (answer.opaque, answer.code, bounds(answer)) == (request.opaque, ResponseCode.SUCCESS, (6, 0, 6))
     assert bodies(answer) == [b"here"]
     assert answer.serialize_type is SerializeType.JSON
-    assert len(filled.held) == 0
+    assert filled.held.size == 0
 
 
 def test_held_pull_is_answered_at_its_deadline(filled: SmallBroker, client: Peer) -> None:
@@ -392,12 +392,12 @@ def test_pull_with_a_moved_offset_or_unwanted_messages_is_not_held(
     filled: SmallBroker, client: Peer, offset: int, fields: dict[str, Any]
 ) -> None:
     assert client.pull(offset, **HOLD, **fields).code in (20, 21)
-    assert len(filled.held) == 0
+    assert filled.held.size == 0
 
 
 def test_one_way_pull_is_not_held(filled: SmallBroker, client: Peer) -> None:
     assert client.told(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD)) == []
-    assert len(filled.held) == 0
+    assert filled.held.size == 0
 
 
 def test_held_pull_skips_unwanted_messages(filled: SmallBroker, client: Peer) -> None:
@@ -490,7 +490,7 @@ def test_held_pull_of_a_closed_connection_is_dropped(filled: SmallBroker, client
     client.close()
     filled.connect(40001).send(b"x")
     arrive(filled)
-    assert len(filled.held) == 0
+    assert filled.held.size == 0
 
 
 def test_several_groups_can_wait_for_the_same_message(filled: SmallBroker) -> None:

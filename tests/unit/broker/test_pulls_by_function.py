@@ -201,7 +201,7 @@ def test_held_pull_returns_the_next_offset_at_its_deadline(broker: JudgingBroker
     broker.let_go(lambda: broker.held.expire(1e9))
     (answer,) = client.received()
     assert (answer.code, next_of(answer)) == (ResponseCode.PULL_RETRY_IMMEDIATELY, 3)
-    assert len(broker.held) == 0
+    assert broker.held.size == 0
 
 
 def test_new_version_of_the_function_examines_skipped_messages_again(broker: JudgingBroker, client: Peer) -> None:

@@ -33,9 +33,9 @@ def wired(broker: SmallBroker) -> tuple[Wakeups, list[None]]:
 
     waiting = (
         Waiting(
-            broker.instance.bells["broker"], lambda: broker.gate.has_waiting or broker.appender.is_waiting_for_file
+            broker.instance.bells["broker"], lambda: broker.gate.has_waiting or bool(broker.appender.waiting_for_file)
         ),
-        Waiting(broker.instance.pull_bell(), lambda: bool(len(broker.held))),
+        Waiting(broker.instance.pull_bell(), lambda: broker.held.size > 0),
     )
     wakeups = Wakeups(waiting, broker.control, look)
     wakeups.look()

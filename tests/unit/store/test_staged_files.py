@@ -3,36 +3,48 @@
 import ctypes
 import mmap
 import os
+from array import array
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.model.host import encode_host
+from store.commit_log.append import CommitLogAppender
+from store.commit_log.stage import Stage
 from store.commit_log.staged_files import StagedFiles
 from store.config import StoreConfig
 from store.mapped_file import reserve_file
 from store.paths import StorePaths, file_name
+from support.hot_sends import LogInMemory
 
 FILE_SIZE = 1 << 20
-PAGE = os.sysconf("SC_PAGESIZE")
+FILES = 4
+HOST = encode_host(("127.0.0.1", 10911))
 
 
 @pytest.fixture
 def paths(tmp_path: Path) -> StorePaths:
     paths = StorePaths(tmp_path)
     paths.make_directories()
-    for start in range(0, 4 * FILE_SIZE, FILE_SIZE):
+    for start in range(0, FILES * FILE_SIZE, FILE_SIZE):
         reserve_file(paths.commit_log / file_name(start), FILE_SIZE)
     return paths
 
 
-def staged(paths: StorePaths, wrote_offset: int = 0) -> StagedFiles:
-    config = StoreConfig(store_path_root_dir=str(paths.root), mapped_file_size_commit_log=FILE_SIZE)
-    return StagedFiles(paths, config, wrote_offset)
+def staged(paths: StorePaths) -> StagedFiles:
+    return StagedFiles(paths, StoreConfig(store_path_root_dir=str(paths.root), mapped_file_size_commit_log=FILE_SIZE))
+
+
+def stage_of(paths: StorePaths) -> Stage:
+    stage = staged(paths).stage
+    assert stage is not None
+    return stage
 
 
 def on_disk(paths: StorePaths) -> bytes:
-    return b"".join((paths.commit_log / file_name(start)).read_bytes() for start in range(0, 4 * FILE_SIZE, FILE_SIZE))
+    names = [file_name(start) for start in range(0, FILES * FILE_SIZE, FILE_SIZE)]
+    return b"".join((paths.commit_log / name).read_bytes() for name in names)
 
 
 def resident_kib(view: memoryview) -> int:
@@ -46,41 +58,71 @@ def resident_kib(view: memoryview) -> int:
     raise AssertionError("the view is in no mapping")
 
 
-def test_nothing_is_in_the_file_before_it_is_written(paths: StorePaths) -> None:
-    files = staged(paths)
-    view = files.open(0)
-    view[:5000] = data = os.urandom(5000)
+def test_each_batch_begins_at_the_first_byte(paths: StorePaths) -> None:
+    stage = stage_of(paths)
+    stage.begin(5000)
     assert not any(on_disk(paths))
-    files.write(3000)
-    assert on_disk(paths)[:5000] == data[:3000] + bytes(2000)
-    files.write(5000)
-    assert on_disk(paths)[:5000] == data
+    data = os.urandom(30_000)
+    written = 0
+    for length in (1, 4096, 0, 700, 25_203):
+        stage.view[:length] = data[written : written + length]
+        written += length
+        stage.write(5000 + written)
+    assert on_disk(paths) == bytes(5000) + data + bytes(FILES * FILE_SIZE - 35_000)
 
 
-@pytest.mark.parametrize("wrote_offset", [0, 5000, FILE_SIZE - 3, FILE_SIZE, FILE_SIZE + 4097])
-def test_records_go_on_in_the_next_files(wrote_offset: int, paths: StorePaths) -> None:
-    files = staged(paths, wrote_offset)
-    data = os.urandom(4 * FILE_SIZE)
-    first = wrote_offset - wrote_offset % FILE_SIZE
-    views = {start: files.open(start) for start in range(first, 4 * FILE_SIZE, FILE_SIZE)}
-    for start, view in views.items():
-        view[:] = data[start : start + FILE_SIZE]
-    end = 4 * FILE_SIZE - 7
-    files.write(end)
-    assert on_disk(paths) == bytes(wrote_offset) + data[wrote_offset:end] + bytes(7)
+def appender(files: StagedFiles, wrote_offset: int, log: Any) -> CommitLogAppender:
+    words = memoryview(array("q", [FILES * FILE_SIZE]))
+    return CommitLogAppender(log, files.open, words, 0, FILE_SIZE, wrote_offset, wrote_offset, files.populate, stage=files.stage)  # fmt: skip
 
 
-def test_pages_that_are_written_are_given_back(paths: StorePaths) -> None:
-    files = staged(paths, 100)
-    view = files.open(0)
+@pytest.mark.parametrize("wrote_offset", [0, 5000, FILE_SIZE - 90, FILE_SIZE, FILE_SIZE + 4097])
+@pytest.mark.parametrize("batch", [1, 7, 300, 10_000])
+def test_files_are_those_of_an_appender_that_stores_into_memory(
+    wrote_offset: int, batch: int, paths: StorePaths
+) -> None:
+    expected = bytearray(FILES * FILE_SIZE)
+    words = memoryview(array("q", [FILES * FILE_SIZE]))
+    published: Any = LogInMemory()
+    in_memory = CommitLogAppender(
+        published, lambda start: memoryview(expected)[start : start + FILE_SIZE], words, 0, FILE_SIZE, wrote_offset, wrote_offset
+    )  # fmt: skip
+    files = staged(paths)
+    log = appender(files, wrote_offset, LogInMemory())
+    bodies = [os.urandom(size * size) for size in range(20, 50)]
+    number = 0
+    while log.wrote_offset < 3 * FILE_SIZE:
+        body = bodies[number % len(bodies)]
+        for one in (log, in_memory):
+            one.begin(1000 + number)
+            one.append(one.queues_of(b"T"), number % 3, 0, 0, 0, HOST, HOST, 0, 0, body, 0, b"p", True)
+        number += 1
+        if not number % batch:
+            log.publish()
+            assert log.wrote_offset == in_memory.wrote_offset
+            if not number % 300:
+                assert on_disk(paths)[: log.wrote_offset] == expected[: log.wrote_offset]
+    log.publish()
+    assert on_disk(paths) == expected
+
+
+def test_memory_of_a_large_batch_is_given_back(paths: StorePaths) -> None:
+    stage = stage_of(paths)
     data = os.urandom(FILE_SIZE)
-    most = 0
+    stage.view[:] = data
+    before = resident_kib(stage.view)
+    stage.write(FILE_SIZE)
+    assert before - resident_kib(stage.view) == 512
+    assert on_disk(paths)[:FILE_SIZE] == data
+
+
+def test_small_batches_use_the_same_memory(paths: StorePaths) -> None:
+    stage = stage_of(paths)
+    before = resident_kib(stage.view)
     for end in range(10_000, FILE_SIZE, 10_000):
-        view[end - 10_000 : end] = data[end - 10_000 : end]
-        files.write(end)
-        most = max(most, resident_kib(view))
-    assert 0 < most <= 300
-    assert on_disk(paths)[100:end] == data[100:end]
+        stage.view[:10_000] = os.urandom(10_000)
+        stage.write(end)
+    assert resident_kib(stage.view) - before <= 12
 
 
 def test_zeros_are_written_ahead_and_records_over_them(paths: StorePaths) -> None:
@@ -88,8 +130,9 @@ def test_zeros_are_written_ahead_and_records_over_them(paths: StorePaths) -> Non
     view = files.open(0)
     view[:3000] = data = os.urandom(3000)
     files.populate(3000, 1 << 18)
-    files.write(3000)
-    assert on_disk(paths) == data + bytes(4 * FILE_SIZE - 3000)
+    assert files.stage is not None
+    files.stage.write(3000)
+    assert on_disk(paths) == data + bytes(FILES * FILE_SIZE - 3000)
     assert (paths.commit_log / file_name(0)).stat().st_size == FILE_SIZE
 
 
@@ -104,43 +147,65 @@ def test_without_memory_for_a_stage_records_are_stored_into_the_file(
 
     monkeypatch.setattr(mmap, "mmap", Refusing)
     files = staged(paths)
-    first = files.open(0)
+    assert files.stage is None
+    assert files.failure == ""
     monkeypatch.undo()
-    data = os.urandom(2 * FILE_SIZE)
-    files.populate(0, 1 << 18)
-    first[:] = data[:FILE_SIZE]
-    files.write(5000)
-    second = files.open(FILE_SIZE)
-    second[:] = data[FILE_SIZE:]
-    files.write(FILE_SIZE + 5000)
-    assert on_disk(paths)[: FILE_SIZE + 5000] == data[: FILE_SIZE + 5000]
-    assert not any(on_disk(paths)[FILE_SIZE + 5000 :])
-    assert "stored into the mapped file start=0" in caplog.text
+    log = appender(files, 0, LogInMemory())
+    data = os.urandom(5000)
+    log.append(log.queues_of(b"T"), 0, 0, 0, 0, HOST, HOST, 0, 0, data, 0, b"", True)
+    assert data in on_disk(paths)
+    assert "records are stored into mapped files error='[Errno 12] Cannot allocate memory'" in caplog.text
 
 
 def test_a_short_write_is_continued(paths: StorePaths, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: write(fd, data[:700], at))
-    files = staged(paths)
-    view = files.open(0)
-    view[:5000] = data = os.urandom(5000)
-    files.write(5000)
+    stage = stage_of(paths)
+    stage.view[:5000] = data = os.urandom(5000)
+    stage.write(5000)
     assert on_disk(paths)[:5000] == data
+
+
+def failing_pwrite(*_: Any) -> int:
+    raise OSError(5, "Input/output error")
 
 
 def test_a_failed_write_is_final(
     paths: StorePaths, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = staged(paths)
-    view = files.open(0)
-    view[:5000] = os.urandom(5000)
+    stage = files.stage
+    assert stage is not None
+    stage.view[:5000] = os.urandom(5000)
     with monkeypatch.context() as failing:
-        failing.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+        failing.setattr(os, "pwrite", failing_pwrite)
         for _ in range(2):
             with pytest.raises(OSError, match="Input/output error"):
-                files.write(5000)
+                stage.write(5000)
     assert files.failure == "the CommitLog cannot be written: [Errno 5] Input/output error"
     assert caplog.text.count("CommitLog write failed") == 1
     with pytest.raises(OSError, match="cannot be written"):
-        files.write(5000)
+        stage.write(5000)
     assert not any(on_disk(paths))
+
+
+def test_a_file_whose_end_cannot_be_written_gets_no_successor(
+    paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, published = staged(paths), LogInMemory()
+    log = appender(files, 0, published)
+    queues = log.queues_of(b"T")
+
+    def append(size: int) -> int:
+        return log.append(queues, 0, 0, 0, 0, HOST, HOST, 0, 0, bytes(size), 0, b"", True)
+
+    assert append(FILE_SIZE - 5000) == 0
+    monkeypatch.setattr(os, "pwrite", failing_pwrite)
+    assert append(10_000) < 0
+    assert append(10_000) < 0
+    with pytest.raises(OSError, match="cannot be written"):
+        log.publish()
+    monkeypatch.undo()
+    with pytest.raises(OSError, match="cannot be written"):
+        log.publish()
+    assert published.published == 0
