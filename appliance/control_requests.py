@@ -32,7 +32,7 @@ from appliance.role_supervisor import RoleSupervisor
 from appliance.status import broker_status, role_statuses, store_status
 from appliance.supervisor import Supervisor
 from headrace.model.option import nearest_key
-from ipc.health_page import monotonic_ms
+from ipc.health_row import monotonic_ms
 
 _SHOWN_CHARACTERS: Final = 80
 _COMMANDS: Final = frozenset({"stop", "start", "restart"})

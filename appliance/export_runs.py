@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from appliance.errors import ExportRefused
 from appliance.export_order import ExportOrder
-from ipc.health_page import monotonic_ms
+from ipc.health_row import monotonic_ms
 
 STOP_MS: Final = (
     10_000  # limit: SIGKILL loses no more than the work since the last commit, and the next run repeats that

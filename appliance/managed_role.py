@@ -16,7 +16,8 @@ from appliance.child import Child, Inheritance, fork_role
 from appliance.health_watch import Verdict, judge
 from appliance.role import C, Role, S
 from appliance.signal_pipe import STOP_ROLE
-from ipc.health_page import RoleHealth, monotonic_ms
+from ipc.health_page import RoleHealth
+from ipc.health_row import monotonic_ms
 
 
 class Phase(enum.Enum):

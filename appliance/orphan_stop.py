@@ -8,7 +8,8 @@ limited time.
 import os
 import select
 
-from ipc.health_page import HealthPage, monotonic_ms
+from ipc.health_page import HealthPage
+from ipc.health_row import monotonic_ms
 
 
 class OrphanStopOrder:

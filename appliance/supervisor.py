@@ -26,7 +26,7 @@ from appliance.service_manager import ServiceManager
 from appliance.signal_pipe import SignalPipe
 from appliance.state_line import format_state_line
 from ipc.errors import StoreLocked
-from ipc.health_page import monotonic_ms
+from ipc.health_row import monotonic_ms
 from ipc.role_context import RoleContext
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)

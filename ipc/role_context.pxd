@@ -3,19 +3,24 @@ cimport cython
 
 from ipc.bells cimport Bell
 from ipc.control_block cimport ControlBlock
+from ipc.health_row cimport HealthRow
 
 cdef class ApplianceRoleContext:
     cdef readonly str name
     cdef readonly Bell bell
     cdef readonly int stop_fd
     cdef readonly object counters, current_client
-    cdef object _health, _may_stop, _on_beat, _missed_rings
-    cdef bint _is_told, _stopping
+    cdef HealthRow _health
+    cdef object _may_stop, _on_beat, _missed_rings
+    cdef bint _is_told, _stopping, _has_polled
     cdef long long _next_beat_ms
     cdef list _long_calls
     cdef object _stop_poll, _poll
 
     cpdef beat(self)
+    @cython.locals(until_ms=cython.longlong)
+    cpdef begin_call(self, str what, long long limit_ms)
+    cpdef end_call(self)
     cpdef bint take_stop_order(self) except -1
     @cython.locals(bell=Bell)
     cpdef bint wait(self, ready, long long timeout_ms) except -1

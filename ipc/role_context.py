@@ -17,7 +17,7 @@ from ipc.bells import Bell
 from ipc.control_block import ControlBlock
 from ipc.counter_page import CounterPage
 from ipc.current_client import CurrentClient
-from ipc.health_page import monotonic_ms
+from ipc.health_row import monotonic_ms
 from ipc.instance import Instance
 from ipc.role_pages import RolePages
 
@@ -58,6 +58,8 @@ class ApplianceRoleContext:
         self._on_beat = on_beat
         self._is_told = False
         self._stopping = False
+        self._has_polled = False
+        """Whether a wait has looked for the stop order since the last `take_stop_order`."""
         self._next_beat_ms = 0
         self._long_calls: list[tuple[str, int]] = []
         self._stop_poll = select.poll()
@@ -86,16 +88,18 @@ class ApplianceRoleContext:
 
     def begin_call(self, what: str, limit_ms: int) -> None:
         """The beginning of a LongCall."""
-        call = (what, monotonic_ms() + limit_ms)
-        self._long_calls.append(call)
-        self._health.long_call(*call)
+        until_ms = monotonic_ms() + limit_ms
+        self._long_calls.append((what, until_ms))
+        self._health.long_call(what, until_ms)
 
     def end_call(self) -> None:
         """The end of a LongCall."""
         self._long_calls.pop()
-        self._beat_now()  # order: before the announcement is removed, otherwise the role looks silent in between
+        # order: before the announcement is removed, otherwise the role looks silent in between
+        self._health.beat(monotonic_ms())
         if self._long_calls:
-            self._health.long_call(*self._long_calls[-1])
+            what, until_ms = self._long_calls[-1]
+            self._health.long_call(what, until_ms)
         else:
             self._health.long_call_over()
 
@@ -104,11 +108,12 @@ class ApplianceRoleContext:
     def take_stop_order(self) -> bool:
         """Take the stop order, if there is one. Returns whether the role must stop now, and True from then on.
 
-        The health page shows `stopping` from the moment the order is taken. A system call until then: call it once a round, not
-        once a record.
+        The health page shows `stopping` from the moment the order is taken. A system call until then, unless the role has slept since the last call:
+        call it once a round, not once a record.
         """
-        if not self._is_told and self._stop_poll.poll(0):
+        if not self._is_told and not self._has_polled and self._stop_poll.poll(0):
             self._take_order()
+        self._has_polled = False
         if self._is_told and not self._stopping:
             self._stopping = self._may_stop()
         return self._stopping
@@ -166,6 +171,7 @@ class ApplianceRoleContext:
         if self._is_told and not self._stopping:
             timeout_ms = min(timeout_ms, _LAST_LOOK_MS)
         deadline_ms = monotonic_ms() + timeout_ms
+        self._has_polled = True
         while True:
             left_ms = max(0, deadline_ms - monotonic_ms())
             events = poll.poll(min(left_ms, _LONGEST_POLL_MS))

@@ -6,9 +6,17 @@ sees the new value at its next access. A restarted role begins with the changed 
 
 import logging
 
+import cython
+
 from headrace.model.option import change_options
+from ipc.control_layout import CONFIG_VERSION
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
+
+if not cython.compiled:
+    from ipc.cells import load_cell
+
+_CONFIG_VERSION = CONFIG_VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -22,14 +30,13 @@ class FollowedOptions:
         self._config = config
         self._seen = 0
 
-    @property
     def have_changed(self) -> bool:
         """Whether there are changes to apply, for waiting loops."""
-        return self._control.config_version != self._seen
+        return load_cell(self._control.cells, _CONFIG_VERSION) != self._seen
 
     def follow(self) -> None:
         """Applies the changes since the last call."""
-        if not self.have_changed:
+        if not self.have_changed():
             return
         self._seen, texts = self._page.read()
         keys = change_options(self._config, texts)

@@ -8,7 +8,7 @@ process writes any more; it fails if it cannot catch up, so that the store count
 
 import logging
 
-from ipc.health_page import monotonic_ms
+from ipc.health_row import monotonic_ms
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
 from store.dispatch.dispatcher import COUNTERS, Dispatcher

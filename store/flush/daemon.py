@@ -9,18 +9,38 @@ With SYNC_FLUSH every answer waits for a round of this loop, whose caches are co
 import errno
 import logging
 
-from ipc.health_page import monotonic_ms
+import cython
+
+from ipc.control_layout import (
+    ALLOCATED_OFFSET,
+    FLUSHED_OFFSET,
+    FLUSHED_TIMESTAMP,
+    MIN_OFFSET,
+    WROTE_OFFSET,
+    WROTE_TIMESTAMP,
+)
+from ipc.health_row import monotonic_ms
 from ipc.publish.flush import FlushPublisher
 from ipc.role_context import RoleContext
 from store.abort_file import distrust
 from store.config import StoreConfig
 from store.errors import SyncFailed
 from store.fault_point import fault_point
-from store.flush.decide import Piece, has_gathered, is_due, pieces_to_sync
+from store.flush.decide import has_gathered, is_due
 from store.flush.log_files import LogFiles
 from store.followed_options import FollowedOptions
 from store.mapped_file import path_of
 from store.paths import StorePaths
+
+if not cython.compiled:
+    from ipc.cells import load_cell
+
+_ALLOCATED_OFFSET = ALLOCATED_OFFSET
+_FLUSHED_OFFSET = FLUSHED_OFFSET
+_FLUSHED_TIMESTAMP = FLUSHED_TIMESTAMP
+_MIN_OFFSET = MIN_OFFSET
+_WROTE_OFFSET = WROTE_OFFSET
+_WROTE_TIMESTAMP = WROTE_TIMESTAMP
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +74,10 @@ class Flusher:
     def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
         self._context = context
         self._control = context.control
+        self._broker_bell = context.instance.bells["broker"]
         self._config = config
+        self._is_sync = config.is_sync_flush
+        self._file_size = config.mapped_file_size_commit_log
         self.options = FollowedOptions(context, config)
         self._paths = paths
         self._files = LogFiles(paths, config.mapped_file_size_commit_log)
@@ -66,16 +89,17 @@ class Flusher:
 
     def open_files(self) -> None:
         """Opens what the housekeeper has reserved meanwhile, before anything is written to it."""
-        self._files.open_reserved(self._flushed_offset(), self._control.allocated_offset)
+        self._files.open_reserved(self._flushed_offset(), load_cell(self._control.cells, _ALLOCATED_OFFSET))
 
     def sync_if_due(self) -> None:
         """Syncs what the rules of flushDiskType ask for now."""
         if self._failure is not None:
             return
         # order: the timestamp first, so that it is never of a record beyond the offset.
-        timestamp = self._control.wrote_timestamp
-        wrote = self._control.wrote_offset
-        if self._config.is_sync_flush or self._is_worth_it(wrote):
+        cells = self._control.cells
+        timestamp = load_cell(cells, _WROTE_TIMESTAMP)
+        wrote = load_cell(cells, _WROTE_OFFSET)
+        if self._is_sync or self._is_worth_it(wrote):
             self._sync(wrote, timestamp)
 
     def sync_all(self) -> None:
@@ -91,15 +115,11 @@ class Flusher:
 
         Options that have changed and files that were deleted end it too; a nap by the clock learns of them within a second.
         """
-        config, interval_ms = self._config, self._config.flush_interval_commit_log
-        if self._failure is not None or (config.flush_commit_log_timed and not config.is_sync_flush):
+        interval_ms = self._config.flush_interval_commit_log
+        if self._failure is not None or (self._config.flush_commit_log_timed and not self._is_sync):
             self._nap(interval_ms)
-        elif config.is_sync_flush:
-            self._context.wait(
-                lambda: self._control.wrote_offset > self._flushed_offset() or self._is_called, interval_ms
-            )
         else:
-            self._context.wait(lambda: self._has_gathered() or self._is_called, interval_ms)
+            self._context.wait(self._has_work, interval_ms)
 
     def close(self) -> None:
         """Closes the descriptors."""
@@ -107,23 +127,25 @@ class Flusher:
 
     def _nap(self, interval_ms: int) -> None:
         until_ms = monotonic_ms() + interval_ms
-        while (left_ms := until_ms - monotonic_ms()) > 0 and not self._is_called:
+        while (left_ms := until_ms - monotonic_ms()) > 0 and not self._is_called():
             if self._context.nap(min(left_ms, _CALLED_MS)):
                 return
 
-    @property
     def _is_called(self) -> bool:
         """Whether options have changed, or files that are open here have been deleted."""
-        return self.options.have_changed or self._files.has_before(self._control.min_offset)
+        return self.options.have_changed() or self._files.has_before(load_cell(self._control.cells, _MIN_OFFSET))
 
-    def _has_gathered(self) -> bool:
+    def _has_work(self) -> bool:
+        wrote, flushed = load_cell(self._control.cells, _WROTE_OFFSET), self._flushed_offset()
+        if self._is_sync:
+            return wrote > flushed or self._is_called()
         least_pages = max(1, self._config.flush_commit_log_least_pages)
-        size = self._config.mapped_file_size_commit_log
-        return has_gathered(self._flushed_offset(), self._control.wrote_offset, least_pages, size)
+        return has_gathered(flushed, wrote, least_pages, self._file_size) or self._is_called()
 
     def _flushed_offset(self) -> int:
         """A slave's log may begin at any offset; what is below the first file needs no sync."""
-        return max(self._control.flushed_offset, self._control.min_offset)
+        cells = self._control.cells
+        return max(load_cell(cells, _FLUSHED_OFFSET), load_cell(cells, _MIN_OFFSET))
 
     def _is_worth_it(self, wrote: int) -> bool:
         config = self._config
@@ -132,31 +154,34 @@ class Flusher:
         if is_due(now, self._last_thorough_ms, config.flush_commit_log_thorough_interval):
             self._last_thorough_ms = now
             least_pages = 0
-        return has_gathered(self._flushed_offset(), wrote, least_pages, config.mapped_file_size_commit_log)
+        return has_gathered(self._flushed_offset(), wrote, least_pages, self._file_size)
 
     def _sync(self, wrote: int, timestamp: int) -> None:
-        for piece in pieces_to_sync(self._flushed_offset(), wrote, self._config.mapped_file_size_commit_log):
+        """File by file, so that answers need not wait for all of them."""
+        begin = self._flushed_offset()
+        while begin < wrote:
+            file_start = begin - begin % self._file_size
+            end = min(file_start + self._file_size, wrote)
+            self._context.begin_call("sync of the CommitLog", _SYNC_LIMIT_MS)
             try:
-                self._sync_file(piece)
+                self._files.sync(file_start, begin, end)
             except OSError as error:
-                self._fail(piece, error)
+                self._fail(file_start, error)
                 return
+            finally:
+                self._context.end_call()
             fault_point("flush.synced")
             # A file before the last one: its own last timestamp is not known, so the one that holds stays.
-            known = timestamp if piece.end_offset == wrote else self._control.flushed_timestamp
-            self._publisher.flushed(piece.end_offset, known)
-            self._context.instance.bells["broker"].ring()
+            known = timestamp if end == wrote else load_cell(self._control.cells, _FLUSHED_TIMESTAMP)
+            self._publisher.flushed(end, known)
+            self._broker_bell.ring()
+            begin = end
 
-    def _sync_file(self, piece: Piece) -> None:
-        begin = max(self._flushed_offset(), piece.file_start)
-        with self._context.long_call("sync of the CommitLog", _SYNC_LIMIT_MS):
-            self._files.sync(piece.file_start, begin, piece.end_offset)
-
-    def _fail(self, piece: Piece, error: OSError) -> None:
-        self._failure = SyncFailed(path_of(self._paths.commit_log, piece.file_start), error)
+    def _fail(self, file_start: int, error: OSError) -> None:
+        self._failure = SyncFailed(path_of(self._paths.commit_log, file_start), error)
         distrust(self._paths.abort)
         self._publisher.log_error()
-        self._context.instance.bells["broker"].ring()
+        self._broker_bell.ring()
         logger.critical(
             "sync failed, the broker refuses writes error=%r flushed_offset=%d wrote_offset=%d",
             str(self._failure),

@@ -8,26 +8,7 @@ RocketMQ's rules (store spec, 6.1 and 6.2): with SYNC_FLUSH whatever is written 
 who wait. With ASYNC_FLUSH enough whole pages must have gathered, or a file must have been filled, or a thorough round be due.
 """
 
-from msgspec import Struct
-
 PAGE_SIZE = 4096  # compat: RocketMQ's OS_PAGE_SIZE, whatever the machine says
-
-
-class Piece(Struct, frozen=True):
-    """A part of one CommitLog file that is to be synced: the file's start and the physical offset up to which."""
-
-    file_start: int
-    end_offset: int
-
-
-def pieces_to_sync(flushed_offset: int, wrote_offset: int, file_size: int) -> list[Piece]:
-    """The files between what is durable and what is written, in order; empty when there is nothing to sync."""
-    pieces = []
-    start = flushed_offset - flushed_offset % file_size
-    while start < wrote_offset:
-        pieces.append(Piece(start, min(start + file_size, wrote_offset)))
-        start += file_size
-    return pieces if wrote_offset > flushed_offset else []
 
 
 def has_gathered(flushed_offset: int, wrote_offset: int, least_pages: int, file_size: int) -> bool:

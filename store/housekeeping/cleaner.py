@@ -11,7 +11,7 @@ from collections import deque
 
 from ipc.control_block import ControlBlock
 from ipc.counter_page import CounterPage
-from ipc.health_page import monotonic_ms
+from ipc.health_row import monotonic_ms
 from ipc.publish.housekeeper import HousekeeperPublisher
 from store.config import StoreConfig
 from store.disk import used_ratio

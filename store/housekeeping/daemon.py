@@ -80,7 +80,7 @@ class Housekeeper:
         self._index_sync.sync_all()
 
     def _is_asked(self) -> bool:
-        if self._options.have_changed:
+        if self._options.have_changed():
             return True
         return self._reserver.is_short() or self._cleaner.is_called
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from ipc.control_block import ControlBlock
 from ipc.counter_page import CounterPage
-from ipc.health_page import monotonic_ms
+from ipc.health_row import monotonic_ms
 from ipc.publish.housekeeper import HousekeeperPublisher
 from store.config import StoreConfig
 from store.disk import unused_bytes

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.protocol.consume_queue_layout import ENTRY_SIZE
-from ipc.health_page import monotonic_ms
+from ipc.health_row import monotonic_ms
 from ipc.queue_rows import MAX_QUEUE_OFFSET
 from ipc.queue_table import row_word
 from ipc.role_context import RoleContext

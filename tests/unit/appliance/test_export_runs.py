@@ -13,7 +13,7 @@ from appliance.errors import ExportRefused
 from appliance.export_order import ExportOrder
 from appliance.export_runs import STOP_MS, ExportRun, ExportRuns
 from ipc.control_socket import MAX_LINE_BYTES, encode
-from ipc.health_page import monotonic_ms
+from ipc.health_row import monotonic_ms
 from support.servers import wait_until
 
 WAITS = "import signal, sys; sys.stdout.write('ready\\n'); sys.stdout.flush(); signal.pause()"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ipc import role_context
-from ipc.health_page import monotonic_ms
+from ipc.health_row import monotonic_ms
 from ipc.instance import Instance
 from ipc.publish.log import LogPublisher
 from ipc.role_context import MISSED_RINGS, RoleContext

@@ -1,27 +1,9 @@
 import pytest
 
-from store.flush.decide import Piece, has_gathered, is_due, pieces_to_sync
+from store.flush.decide import has_gathered, is_due
 
 SIZE = 100_000
 PAGE = 4096
-
-
-@pytest.mark.parametrize(
-    ("flushed", "wrote", "pieces"),
-    [
-        (0, 0, []),
-        (50, 50, []),
-        (60, 50, []),
-        (SIZE, SIZE, []),
-        (0, 1, [Piece(0, 1)]),
-        (0, SIZE, [Piece(0, SIZE)]),
-        (10, SIZE + 1, [Piece(0, SIZE), Piece(SIZE, SIZE + 1)]),
-        (SIZE, SIZE + 5, [Piece(SIZE, SIZE + 5)]),
-        (SIZE - 1, 3 * SIZE, [Piece(0, SIZE), Piece(SIZE, 2 * SIZE), Piece(2 * SIZE, 3 * SIZE)]),
-    ],
-)
-def test_pieces_to_sync_cover_flushed_to_written(flushed: int, wrote: int, pieces: list[Piece]) -> None:
-    assert pieces_to_sync(flushed, wrote, SIZE) == pieces
 
 
 @pytest.mark.parametrize(
