@@ -2,6 +2,7 @@
 cimport cython
 
 from ipc.cells cimport cells_of, full_fence, keep_words, load_cell, store_cell
+from ipc.eventfds cimport drain_eventfd, ring_eventfd
 
 cdef int _SLEEPS, _NAPS, _NO_WORD
 

@@ -25,6 +25,7 @@ import cython
 
 if not cython.compiled:
     from ipc.cells import cells_of, full_fence, keep_words, load_cell, store_cell
+    from ipc.eventfds import drain_eventfd, ring_eventfd
 
 _SLEEPS: Final = 1
 _NAPS: Final = 2
@@ -50,7 +51,7 @@ class Bell:
         asleep = load_cell(self._cells, self._asleep_word)
         if not asleep or (asleep == _NAPS and not self.is_urgent):
             return False
-        os.eventfd_write(self.fd, 1)
+        ring_eventfd(self.fd)
         return True
 
     def prepare_sleep(self) -> None:
@@ -74,11 +75,7 @@ class Bell:
 
     def drain(self) -> bool:
         """Consume all rings, so that the next poll waits. Call before loading the offsets. Returns whether there were any."""
-        try:
-            os.eventfd_read(self.fd)
-        except BlockingIOError:
-            return False
-        return True
+        return drain_eventfd(self.fd)
 
 
 def create_eventfd() -> int:

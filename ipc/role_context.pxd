@@ -1,9 +1,12 @@
 # The types of role_context.py.
 cimport cython
+from cpython.time cimport monotonic_ns
 
 from ipc.bells cimport Bell
 from ipc.control_block cimport ControlBlock
 from ipc.health_row cimport HealthRow
+
+cdef long long _now_ms() except -1
 
 cdef class ApplianceRoleContext:
     cdef readonly str name
@@ -26,6 +29,7 @@ cdef class ApplianceRoleContext:
     cpdef bint wait(self, ready, long long timeout_ms) except -1
     @cython.locals(deadline_ms=cython.longlong, left_ms=cython.longlong)
     cdef bint _poll_until(self, poll, long long timeout_ms) except -1
+    @cython.locals(now_ms=cython.longlong)
     cdef _beat_now(self)
 
 cdef class RoleContext(ApplianceRoleContext):

@@ -6,6 +6,7 @@ from ipc.control_block cimport ControlBlock
 
 cdef Py_ssize_t _FLUSHED_OFFSET, _PUSH2SLAVE_MAX_OFFSET, _SLAVE_COUNT
 
+@cython.freelist(8)
 cdef class _Waiting:
     cdef long long end_offset
     cdef double flush_deadline, slave_deadline

@@ -3,7 +3,7 @@ cimport cython
 
 cdef class LogFiles:
     cdef object _paths
-    cdef long long _file_size
+    cdef long long _file_size, _seen_first, _seen_allocated
     cdef dict _maps
 
     @cython.locals(first=cython.longlong, start=cython.longlong)

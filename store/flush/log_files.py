@@ -23,6 +23,7 @@ class LogFiles:
         self._paths = paths
         self._file_size = file_size
         self._maps: dict[int, mmap.mmap] = {}
+        self._seen_first = self._seen_allocated = -1
 
     def open_reserved(self, flushed_offset: int, allocated_offset: int) -> None:
         """Opens what has been reserved since, from the file that holds `flushed_offset` on; closes files before it.
@@ -30,6 +31,9 @@ class LogFiles:
         A file that is listed as reserved but not there is left for `sync` to complain about.
         """
         first = flushed_offset - flushed_offset % self._file_size
+        if first == self._seen_first and allocated_offset == self._seen_allocated:
+            return  # as after almost every sync
+        self._seen_first, self._seen_allocated = first, allocated_offset
         for start in [start for start in self._maps if start < first]:
             self._maps.pop(start).close()
         for start in range(first, allocated_offset, self._file_size):

@@ -53,18 +53,18 @@ def test_role_reports_readiness(context: RoleContext, instance: Instance) -> Non
     assert before <= health.heartbeat_ms <= monotonic_ms()
 
 
-def test_heartbeats_are_stored_at_most_four_times_a_second(
-    context: RoleContext, instance: Instance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter(range(10_000, 11_000, 5))
-    monkeypatch.setattr(role_context, "monotonic_ms", lambda: next(clock))
-    heartbeats = []
-    for _ in range(90):
+def test_heartbeats_are_stored_at_most_four_times_a_second(context: RoleContext, instance: Instance) -> None:
+    seen: list[tuple[int, int, int]] = []
+    while len(seen) < 3:
+        before = monotonic_ms()
         context.beat()
-        heartbeats.append(instance.health.read()["flush"].heartbeat_ms)
-    pauses = [later - earlier for earlier, later in pairwise(sorted(set(heartbeats)))]
-    assert pauses
-    assert all(250 <= pause < 275 for pause in pauses)
+        after, stored = monotonic_ms(), instance.health.read()["flush"].heartbeat_ms
+        if not seen or stored != seen[-1][1]:
+            seen.append((before, stored, after))
+        else:
+            assert before < stored + 250, "it is due, and was not stored"
+    assert all(before <= stored <= after for before, stored, after in seen)
+    assert all(later - earlier >= 250 for (_, earlier, _), (_, later, _) in pairwise(seen))
 
 
 def test_long_call_is_announced_while_it_lasts(context: RoleContext, instance: Instance) -> None:
