@@ -15,7 +15,7 @@ cdef class ApplianceRoleContext:
     cdef readonly object counters, current_client
     cdef HealthRow _health
     cdef object _may_stop, _on_beat, _missed_rings
-    cdef bint _is_told, _stopping, _has_polled
+    cdef bint _is_told, _stopping
     cdef long long _next_beat_ms
     cdef list _long_calls
     cdef object _stop_poll, _poll

@@ -67,8 +67,6 @@ class ApplianceRoleContext:
         self._on_beat = on_beat
         self._is_told = False
         self._stopping = False
-        self._has_polled = False
-        """Whether a wait has looked for the stop order since the last `take_stop_order`."""
         self._next_beat_ms = 0
         self._long_calls: list[tuple[str, int]] = []
         self._stop_poll = select.poll()
@@ -117,12 +115,11 @@ class ApplianceRoleContext:
     def take_stop_order(self) -> bool:
         """Take the stop order, if there is one. Returns whether the role must stop now, and True from then on.
 
-        The health page shows `stopping` from the moment the order is taken. A system call until then, unless the role has slept since the last call:
-        call it once a round, not once a record.
+        The health page shows `stopping` from the moment the order is taken. A system call until then: call it once a round, not
+        once a record.
         """
-        if not self._is_told and not self._has_polled and self._stop_poll.poll(0):
+        if not self._is_told and self._stop_poll.poll(0):
             self._take_order()
-        self._has_polled = False
         if self._is_told and not self._stopping:
             self._stopping = self._may_stop()
         return self._stopping
@@ -180,7 +177,6 @@ class ApplianceRoleContext:
         if self._is_told and not self._stopping:
             timeout_ms = min(timeout_ms, _LAST_LOOK_MS)
         deadline_ms = _now_ms() + timeout_ms
-        self._has_polled = True
         while True:
             left_ms = max(0, deadline_ms - _now_ms())
             events = poll.poll(min(left_ms, _LONGEST_POLL_MS))
