@@ -4,6 +4,10 @@ import asyncio
 import socket
 from typing import Any
 
+import pytest
+
+from headrace.remoting import turns
+
 
 class Wire(asyncio.Transport):
     """Keeps what is written, each write by itself; a test sets how many bytes are `unsent`."""
@@ -37,3 +41,8 @@ class Wire(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         return self.unsent
+
+
+def stop_clock_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns of clients take no time until the end of the test: what a channel receives is handled at once, however busy the machine is."""
+    monkeypatch.setattr(turns, "monotonic_ns", lambda: 1 << 60)

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from support.small_broker import Peer, SmallBroker
+from support.wire import stop_clock_of_turns
 
 MakeBroker = Callable[..., SmallBroker]
 
 
 @pytest.fixture
-def make_broker(tmp_path: Path) -> Iterator[MakeBroker]:
+def make_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBroker]:
+    stop_clock_of_turns(monkeypatch)
     made: list[SmallBroker] = []
 
     def make(**options: Any) -> SmallBroker:

@@ -13,6 +13,8 @@ from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 from support.wire import Wire
 
+pytestmark = pytest.mark.usefixtures("turns_take_no_time")
+
 FRAME = bytes([0, 0, 0, 4, 0, 0, 0, 0])
 
 

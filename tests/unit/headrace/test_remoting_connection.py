@@ -15,7 +15,7 @@ from headrace.model.connection_limits import ConnectionLimits
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.headers.name_server import PutKvConfigRequestHeader
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType, create_request, response_to
-from headrace.remoting import OPEN, Admission, Connection, HandlerTable, RemotingServer, turns
+from headrace.remoting import OPEN, Admission, Connection, HandlerTable, RemotingServer
 from support.loops import LOOPS, run_on, until
 
 ECHO, LATER, FAIL, SILENT, BIG, SLOW = 1001, 1002, 1003, 1004, 1005, 1006
@@ -137,10 +137,8 @@ def data_segments(peer: Any) -> int:
     )
 
 
-def test_answers_of_one_read_are_sent_with_one_write(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The machine may be busy meanwhile: no time passes for the turn. (Compiled code reads the clock by its name, but not its own constants.)
-    monkeypatch.setattr(turns, "monotonic_ns", lambda: 1 << 60)
-
+@pytest.mark.usefixtures("turns_take_no_time")
+def test_answers_of_one_read_are_sent_with_one_write(run: Any) -> None:
     async def main() -> None:
         async with serving() as (server, port), peer_of(port) as peer:
             await until(lambda: bool(server.connections))

@@ -31,6 +31,8 @@ from headrace.remoting.server_tls import ServerTls
 from support.certificates import Certificates
 from support.loops import LOOPS, run_on, until
 
+pytestmark = pytest.mark.usefixtures("turns_take_no_time")
+
 ECHO, LARGE, LATE, HUGE, SLOW = 1001, 1002, 1003, 1004, 1005
 MIB = 1 << 20
 

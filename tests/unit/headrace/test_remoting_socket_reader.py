@@ -15,6 +15,8 @@ from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.socket_reader import SocketReader, make_reader
 from support.wire import Wire
 
+pytestmark = pytest.mark.usefixtures("turns_take_no_time")
+
 RECEIVE_LIMIT = 256 << 10
 PLAIN = b"\0"
 """A first byte that begins no TLS."""
