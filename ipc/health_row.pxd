@@ -1,9 +1,12 @@
 # The types of health_row.py.
 cimport cython
+from cpython.time cimport monotonic_ns
 
 from ipc.cells cimport keep_words, store_cell, writable_cells_of
 
 cdef Py_ssize_t _HEARTBEAT, _CALL_UNTIL
+
+cpdef long long monotonic_ms() except -1
 
 cdef class HealthRow:
     cdef object _words, _view

@@ -15,8 +15,6 @@
 Each sync of the CommitLog is announced here, while caches are cold, so this is a hot module (types in the `.pxd`).
 """
 
-import time
-
 import cython
 
 from ipc.cells import store_bytes
@@ -24,6 +22,8 @@ from ipc.current_client import CLIENT_CELLS, CurrentClient
 from ipc.posix import Segment
 
 if not cython.compiled:
+    from time import monotonic_ns
+
     from ipc.cells import keep_words, store_cell, writable_cells_of
 
 ROW_WORDS = 48
@@ -51,7 +51,7 @@ _CALL_UNTIL = CALL_UNTIL
 
 def monotonic_ms() -> int:
     """The clock of heartbeats."""
-    return time.monotonic_ns() // 1_000_000
+    return monotonic_ns() // 1_000_000
 
 
 class HealthRow:

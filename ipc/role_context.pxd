@@ -1,12 +1,9 @@
 # The types of role_context.py.
 cimport cython
-from cpython.time cimport monotonic_ns
 
 from ipc.bells cimport Bell
 from ipc.control_block cimport ControlBlock
-from ipc.health_row cimport HealthRow
-
-cdef long long _now_ms() except -1
+from ipc.health_row cimport HealthRow, monotonic_ms
 
 cdef class ApplianceRoleContext:
     cdef readonly str name

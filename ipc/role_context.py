@@ -23,7 +23,7 @@ from ipc.instance import Instance
 from ipc.role_pages import RolePages
 
 if not cython.compiled:
-    from time import monotonic_ns
+    from ipc.health_row import monotonic_ms
 
 MISSED_RINGS = "missed_rings"
 """The counter of waits that timed out although there was work: a bell was missed. Should stay 0."""
@@ -32,11 +32,6 @@ _BEAT_MS = 250  # limit: several heartbeats per heartbeatTimeout, each a store i
 _LONGEST_POLL_MS = 1000  # limit: a waiting role sends a heartbeat at least this often
 _LAST_LOOK_MS = 50  # limit: the interval at which a role that must not stop yet checks again whether it may
 _GRACE_MS = 20  # limit: a ringer may be preempted for a few ticks between publishing and ringing
-
-
-def _now_ms() -> int:
-    # The clock of heartbeats (`ipc.health_row`).
-    return monotonic_ns() // 1_000_000
 
 
 class ApplianceRoleContext:
@@ -54,7 +49,7 @@ class ApplianceRoleContext:
         """`bell` is None for a role without a bell. `stop_fd` is the reading end of the signal pipe.
 
         `may_stop` is called once the role is told to stop, until it returns True: the role may have to outlive others. `on_beat` is called
-        with each heartbeat.
+        with each heartbeat, but not with those at the end of a long call.
         """
         self.name = name
         self.bell = bell
@@ -86,7 +81,7 @@ class ApplianceRoleContext:
 
     def beat(self) -> None:
         """Send a heartbeat. Cheap: at most one store every 250 ms."""
-        if _now_ms() >= self._next_beat_ms:
+        if monotonic_ms() >= self._next_beat_ms:
             self._beat_now()
 
     def long_call(self, what: str, limit_ms: int) -> "LongCall":
@@ -95,7 +90,7 @@ class ApplianceRoleContext:
 
     def begin_call(self, what: str, limit_ms: int) -> None:
         """The beginning of a LongCall."""
-        until_ms = _now_ms() + limit_ms
+        until_ms = monotonic_ms() + limit_ms
         self._long_calls.append((what, until_ms))
         self._health.long_call(what, until_ms)
 
@@ -103,7 +98,7 @@ class ApplianceRoleContext:
         """The end of a LongCall."""
         self._long_calls.pop()
         # order: before the announcement is removed, otherwise the role looks silent in between
-        self._health.beat(_now_ms())
+        self._health.beat(monotonic_ms())
         if self._long_calls:
             what, until_ms = self._long_calls[-1]
             self._health.long_call(what, until_ms)
@@ -176,9 +171,9 @@ class ApplianceRoleContext:
         """Poll in intervals, with heartbeats in between. True if something arrived."""
         if self._is_told and not self._stopping:
             timeout_ms = min(timeout_ms, _LAST_LOOK_MS)
-        deadline_ms = _now_ms() + timeout_ms
+        deadline_ms = monotonic_ms() + timeout_ms
         while True:
-            left_ms = max(0, deadline_ms - _now_ms())
+            left_ms = max(0, deadline_ms - monotonic_ms())
             events = poll.poll(min(left_ms, _LONGEST_POLL_MS))
             self.beat()
             for fd, _ in events:
@@ -200,7 +195,7 @@ class ApplianceRoleContext:
         self._beat_now()
 
     def _beat_now(self) -> None:
-        now_ms = _now_ms()
+        now_ms = monotonic_ms()
         self._health.beat(now_ms)
         self._next_beat_ms = now_ms + _BEAT_MS
         self._on_beat()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -178,8 +179,8 @@ def test_turn_is_published_in_parts_for_a_slave(flush_disk_type: str, parts: int
     assert codes(clients) == [[ResponseCode.SUCCESS] * 10] * CONNECTIONS
 
 
-def calls_of(broker: SmallBroker, waiters: OffsetWaiters, clients: list[Peer], data: bytes) -> int:
-    """How many Python functions of the product are called for one turn, until all its sends are answered after a ring of flush."""
+def calls_of(broker: SmallBroker, waiters: OffsetWaiters, clients: list[Peer], data: bytes) -> Counter[str]:
+    """Which Python functions of the product are called for one turn, until all its sends are answered after a ring of flush."""
     calls = PythonCalls()
 
     async def within() -> None:
@@ -193,14 +194,12 @@ def calls_of(broker: SmallBroker, waiters: OffsetWaiters, clients: list[Peer], d
 
     broker.loop.run_until_complete(within())
     assert all(set(answered) == {ResponseCode.SUCCESS} for answered in codes(clients)), calls.counts
-    return calls.counts.total()
+    return calls.counts
 
 
-@pytest.mark.parametrize(("flush_disk_type", "a_turn", "a_read"), [("ASYNC_FLUSH", 0, 0), ("SYNC_FLUSH", 0, 0)])
-def test_python_calls_on_the_hot_path(
-    flush_disk_type: str, a_turn: int, a_read: int, make_broker: MakeBroker, tmp_path: Path
-) -> None:
-    """Python calls would be most of a read's processor time, and are the same on every machine. A larger number needs a reason, a smaller one is noted here."""
+@pytest.mark.parametrize("flush_disk_type", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_nothing_on_the_hot_path_is_interpreted(flush_disk_type: str, make_broker: MakeBroker, tmp_path: Path) -> None:
+    """Python calls would be most of a read's processor time, and are the same on every machine. A larger number than 0 needs a reason."""
     broker = make_broker(store={"flush_disk_type": flush_disk_type})
     stop_fd = os.open(tmp_path, os.O_RDONLY)
     context = RoleContext("broker", broker.instance, broker.instance.bells["broker"], stop_fd)
@@ -209,8 +208,6 @@ def test_python_calls_on_the_hot_path(
     broker.gate._on_wait = waiters.ask
     clients = connect(broker)
     calls_of(broker, waiters, clients, send())
-    one, all_of_them = calls_of(broker, waiters, clients[:1], send()), calls_of(broker, waiters, clients, send())
-    more_messages = calls_of(broker, waiters, clients[:1], b"".join(map(send, range(32))))
+    assert not calls_of(broker, waiters, clients[:1], b"".join(map(send, range(32))))
+    assert not calls_of(broker, waiters, clients, send())
     os.close(stop_fd)
-    each_read = (all_of_them - one) / (CONNECTIONS - 1)
-    assert (one - each_read, each_read, more_messages - one) == (a_turn, a_read, 0)
