@@ -12,16 +12,8 @@ from typing import NamedTuple
 
 from headrace.model.java_hash import string_hash
 from store.config import StoreConfig
-from store.index.layout import (
-    ENTRY,
-    HEADER,
-    HEADER_SIZE,
-    NAME_DIGITS,
-    entry_position,
-    file_size,
-    fold_hash,
-    slot_position,
-)
+from store.index.key_chain import KeyChain
+from store.index.layout import HEADER, HEADER_SIZE, NAME_DIGITS, file_size, fold_hash
 from store.mapped_file import MappedFile
 from store.paths import StorePaths
 
@@ -40,26 +32,34 @@ class IndexHeader(NamedTuple):
     next_number: int
     """Of the entry to come."""
 
-    def is_time_matched(self, begin: int, end: int) -> bool:
-        """Whether the file may hold messages stored from `begin` to `end` (ms)."""
-        return (
-            (begin < self.begin_timestamp and end > self.end_timestamp)
-            or self.begin_timestamp <= begin <= self.end_timestamp
-            or self.begin_timestamp <= end <= self.end_timestamp
-        )
-
 
 class IndexReader:
     """The IndexFiles of a store. One for each process; not for several threads."""
 
     def __init__(self, paths: StorePaths, config: StoreConfig) -> None:
         self._directory = paths.index
+        self._directory_name = str(paths.index)
         self._slots = config.max_hash_slot_num
-        self._size = file_size(self._slots, config.max_index_num)
+        self._entries = config.max_index_num
+        self._size = file_size(self._slots, self._entries)
         self._mapped: dict[str, MappedFile] = {}
         self._names: list[str] = []
         self._changed_ns = -1
         """When the directory had last been changed when `_names` were listed; -1 if that was too recent to tell a later change by its time."""
+
+    def refresh(self) -> None:
+        """Learns of files that were made or deleted; called before a search.
+
+        The names are read again only if the directory has changed: reading them takes longer than finding a key.
+        """
+        try:
+            changed_ns = os.stat(self._directory_name).st_mtime_ns
+        except FileNotFoundError:
+            changed_ns = -1
+        if changed_ns != self._changed_ns or changed_ns < 0:
+            self._changed_ns = changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else -1
+            self._names = list_names(self._directory)
+            self._forget_all_but(self._names)
 
     def find(self, topic: str, key: str, begin: int, end: int) -> Iterator[int]:
         """Physical offsets of messages that may have this key, stored between `begin` and `end` (ms); newest file first.
@@ -68,10 +68,10 @@ class IndexReader:
         """
         key_hash = fold_hash(string_hash(f"{topic}#{key}"))
         for file in self._files():
-            header = read_header(file.view)
-            if header.is_time_matched(begin, end):
-                yield from self._walk_chain(file.view, header, key_hash, begin, end)
-            if header.begin_timestamp < begin:
+            chain = KeyChain(file.view, self._slots, self._entries, key_hash, begin, end)
+            while (offset := chain.next()) >= 0:
+                yield offset
+            if chain.begin_timestamp < begin:
                 return
 
     def last_update(self) -> tuple[int, int]:
@@ -84,7 +84,7 @@ class IndexReader:
     def release_deleted(self) -> None:
         """Releases files that have been deleted."""
         if self._mapped:
-            self._list()
+            self.refresh()
 
     def close(self) -> None:
         """Releases all mappings."""
@@ -92,28 +92,9 @@ class IndexReader:
             file.close()
         self._mapped.clear()
 
-    def _walk_chain(self, view: memoryview, header: IndexHeader, key_hash: int, begin: int, end: int) -> Iterator[int]:
-        slot_at = slot_position(key_hash % self._slots)
-        number = int.from_bytes(view[slot_at : slot_at + 4], "big", signed=True)
-        if header.next_number <= 1:
-            return
-        while 0 < number <= header.next_number:
-            found_hash, physical_offset, seconds, previous = ENTRY.unpack_from(
-                view, entry_position(self._slots, number)
-            )
-            if seconds < 0:
-                return
-            timestamp = header.begin_timestamp + seconds * 1000
-            if found_hash == key_hash and begin <= timestamp <= end:
-                yield physical_offset
-            # An entry's predecessor has a smaller number; in a damaged file a chain may lead in a circle.
-            if previous >= number or timestamp < begin:
-                return
-            number = previous
-
     def _files(self) -> Iterator[MappedFile]:
         """The files of the configured length, newest first."""
-        for name in reversed(self._list()):
+        for name in reversed(self._names):
             file = self._mapped.get(name)
             if file is None:
                 file = self._map(self._directory / name)
@@ -123,18 +104,6 @@ class IndexReader:
                     self._mapped.pop(min(self._mapped)).close()
                 self._mapped[name] = file
             yield file
-
-    def _list(self) -> list[str]:
-        """The names of the files. They are read again only if the directory has changed: reading them takes longer than finding a key."""
-        try:
-            changed_ns = os.stat(self._directory).st_mtime_ns
-        except FileNotFoundError:
-            changed_ns = -1
-        if changed_ns != self._changed_ns or changed_ns < 0:
-            self._changed_ns = changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else -1
-            self._names = list_names(self._directory)
-            self._forget_all_but(self._names)
-        return self._names
 
     def _forget_all_but(self, names: Iterable[str]) -> None:
         for name in set(self._mapped) - set(names):

@@ -6,14 +6,12 @@ with the same hash do not displace each other in the response. RocketMQ's client
 
 from msgspec import Struct
 
-from headrace.errors import RemoteProtocolError
-from headrace.model import properties as names
-from headrace.protocol.record import decode_record
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
 from store.errors import CorruptRecord
 from store.index.reader import IndexReader
 from store.paths import StorePaths
+from store.query.key_match import record_with_key
 from store.query.unreadable_records import NO_QUEUE, UnreadableRecords
 
 
@@ -42,25 +40,28 @@ class KeyQuery:
         The index knows times in whole seconds, rounded down.
         """
         most = min(most, self._config.max_msgs_num_batch)
+        self._index.refresh()
         timestamp, physical_offset = self._index.last_update()
         found: dict[int, bytes] = {}
         if most > 0:
             for offset in self._index.find(topic, key, begin_ms, end_ms):
                 if offset not in found:
-                    record = self._read(topic, offset)
-                    if record is not None and _has_key(record, topic, key):
+                    record = self._read(offset, topic, key)
+                    if record is not None:
                         found[offset] = record
                         if len(found) >= most:
                             break
         return KeyQueryResult(b"".join(found[offset] for offset in sorted(found)), timestamp, physical_offset)
 
-    def _read(self, topic: str, offset: int) -> bytes | None:
+    def _read(self, offset: int, topic: str, key: str) -> bytes | None:
+        data = self._log.read_on(offset)
+        if data is None:
+            return None
         try:
-            record = self._log.record_at(offset)
+            return record_with_key(data, offset, topic, key)
         except CorruptRecord as error:
             self._unreadable.met(topic, NO_QUEUE, NO_QUEUE, offset, error.reason)
             return None
-        return None if record is None else bytes(record)
 
     def release_deleted(self) -> None:
         """Releases IndexFiles that have been deleted."""
@@ -69,12 +70,3 @@ class KeyQuery:
     def close(self) -> None:
         """Releases all mappings."""
         self._index.close()
-
-
-def _has_key(record: bytes, topic: str, key: str) -> bool:
-    try:
-        message = decode_record(record)
-    except RemoteProtocolError:
-        return False
-    keys = message.properties.get(names.KEYS, "").split(names.KEY_SEPARATOR)
-    return message.topic == topic and (key == message.properties.get(names.UNIQ_KEY) or key in keys)

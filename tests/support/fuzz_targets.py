@@ -43,14 +43,17 @@ from spark_exporter.reading.arrow_batches import as_batch
 from store.commit_log.record_check import check_record, queue_key_at, store_timestamp_of
 from store.consume_queue.cursor import QueueCursor
 from store.dispatch.walk import BAD, END, LogWalk
+from store.errors import CorruptRecord
 from store.filter.entry_selector import EntrySelector
 from store.filter.message_filter import ExpressionFilter
 from store.filter.program import Program
 from store.filter.pull_limits import PullLimits
 from store.filter.sql_compile import compile_expression
 from store.index.cursor import IndexCursor
+from store.index.key_chain import KeyChain
 from store.index.layout import HEADER, file_size
 from store.query.gather import Gatherer
+from store.query.key_match import record_with_key
 from support import fuzz_seeds, hot_sends
 from support.mutations import Mutator
 from support.small_broker import SmallBroker
@@ -573,10 +576,18 @@ class Records(_Mutated):
         size = check_record(view, 0, len(view), 0, False)
         checked = check_record(view, 0, len(view), 0, True)
         decoded = _refused(lambda: record.decode_record(data) is not None)
+        keyed = [self._is_keyed(view, topic, key) for topic, key in (("T", "k2"), ("Größe", "ü"))]
         if size <= 0:
-            return size, checked, decoded
+            return size, checked, decoded, keyed
         outcomes = [program.outcome_of_record(view, 0) for program in self._programs]
-        return size, checked, decoded, queue_key_at(view, 0), store_timestamp_of(view, 0), outcomes
+        return size, checked, decoded, keyed, queue_key_at(view, 0), store_timestamp_of(view, 0), outcomes
+
+    @staticmethod
+    def _is_keyed(view: memoryview, topic: str, key: str) -> object:
+        try:
+            return record_with_key(view, 0, topic, key) is not None
+        except CorruptRecord as error:
+            return error.reason
 
 
 def _programs() -> list[Program]:
@@ -707,6 +718,35 @@ class _Indexes:
 
     def present_keys(self, _physical_offset: int) -> int:
         return 1
+
+
+class KeyChains(_Mutated):
+    """An IndexFile of any bytes, in memory: the search of a key."""
+
+    weight = 2
+    HASHES = (0, 3, 5, 7, 10, (1 << 31) - 1)
+
+    def seeds(self) -> list[bytes]:
+        indexes = _Indexes(b"")
+        cursor = indexes.with_room()
+        for number in range(7):
+            cursor.put(self.HASHES[number % 3], number * 100, 1_700_000_000_000 + number * 1000)
+        cursor.settle()
+        return [bytes(file) for file in indexes.files]
+
+    def run(self, data: bytes) -> object:
+        size = file_size(_Indexes.SLOTS, _Indexes.CAPACITY)
+        view = memoryview(bytearray(data[:size].ljust(size, b"\0")))
+        found = []
+        for key_hash in self.HASHES:
+            for begin, end in ((0, (1 << 63) - 1), (1_700_000_002_000, 1_700_000_004_000), (-(1 << 63), -1)):
+                chain = KeyChain(view, _Indexes.SLOTS, _Indexes.CAPACITY, key_hash, begin, end)
+                offsets = []
+                while (offset := chain.next()) >= 0:
+                    offsets.append(offset)
+                assert len(offsets) < _Indexes.CAPACITY
+                found.append((chain.begin_timestamp, offsets))
+        return found
 
 
 class Walked(_LogTarget):
@@ -923,7 +963,8 @@ TARGETS: dict[str, type[Target]] = {
     one.__name__: one
     for one in (
         Frames, JsonHeaders, BinaryHeaders, TypedHeaders, Bodies, Registrations, Batches, HaFrames, ControlLines,
-        HotSends, SignedSends, HotPulls, SignedPulls, Records, Gathered, Walked, Decoded, GatheredAndDecoded, Expressions, Requests,
+        HotSends, SignedSends, HotPulls, SignedPulls, Records, KeyChains, Gathered, Walked, Decoded,
+        GatheredAndDecoded, Expressions, Requests,
     )
 }  # fmt: skip
 IN_BOTH_FORMS = (
@@ -932,6 +973,7 @@ IN_BOTH_FORMS = (
     "HotPulls",
     "SignedPulls",
     "Records",
+    "KeyChains",
     "Gathered",
     "Walked",
     "Decoded",

@@ -54,6 +54,7 @@ class Case:
     def find(self, key: str, topic: str = "Topic") -> list[int]:
         reader = IndexReader(self.store.paths, self.store.config)
         try:
+            reader.refresh()
             return list(reader.find(topic, key, 0, 1 << 62))
         finally:
             reader.close()

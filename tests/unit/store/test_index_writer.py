@@ -12,7 +12,7 @@ from headrace.model.java_hash import string_hash
 from store import fault_point
 from store.config import StoreConfig
 from store.index import reader
-from store.index.layout import HEADER, entry_position, file_size, fold_hash
+from store.index.layout import HEADER, SLOT_COUNT, entry_position, file_size, fold_hash, slot_position
 from store.index.reader import IndexReader, list_names, read_header
 from store.index.writer import IndexWriter, format_name, parse_name
 from store.paths import StorePaths
@@ -62,6 +62,7 @@ class Index:
         self.writer.open_last()
 
     def find(self, key: str, begin: int = 0, end: int = EVER) -> list[int]:
+        self.reader.refresh()
         return list(self.reader.find("Topic", key, begin, end))
 
     def files(self) -> list[bytes]:
@@ -105,10 +106,58 @@ def test_chain_that_leads_in_a_circle_in_a_damaged_file_ends(index: Index) -> No
     assert index.find("key") == [300, 200, 100]
 
 
+def overwrite(index: Index, position: int, data: bytes) -> None:
+    with (index.paths.index / list_names(index.paths.index)[0]).open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def test_keys_that_are_put_during_a_search_hide_none(index: Index) -> None:
+    """A search that reads the count of entries before a writer goes on, and the slot afterwards, sees these numbers."""
+    for number in range(6):
+        index.put("key", number * 100)
+    overwrite(index, SLOT_COUNT + 4, (3).to_bytes(4, "big"))
+    assert index.find("key") == [500, 400, 300, 200, 100, 0]
+
+
+@pytest.mark.parametrize(
+    ("position", "data", "found"),
+    [
+        (entry_position(SLOTS, 3) + 12, b"\xff\xff\xff\xff", [300]),  # seconds
+        (entry_position(SLOTS, 3) + 16, b"\xff\xff\xff\xff", [300, 200]),  # predecessor
+        (entry_position(SLOTS, 3) + 16, b"\x7f\xff\xff\xff", [300, 200]),
+        (entry_position(SLOTS, 3) + 4, b"\xff" * 8, [300, 100, 0]),  # physical offset
+        (0, b"\x7f" * 8, []),  # begin timestamp
+        (0, b"\xff" * 8, []),
+        (slot_position(fold_hash(string_hash("Topic#key")) % SLOTS), ENTRIES.to_bytes(4, "big"), []),
+        (slot_position(fold_hash(string_hash("Topic#key")) % SLOTS), b"\x7f\xff\xff\xff", []),
+        (slot_position(fold_hash(string_hash("Topic#key")) % SLOTS), b"\xff\xff\xff\xff", []),
+    ],
+)
+def test_damaged_number_in_a_file_ends_the_search_or_is_skipped(
+    index: Index, position: int, data: bytes, found: list[int]
+) -> None:
+    for number in range(4):
+        index.put("key", number * 100)
+    overwrite(index, position, data)
+    assert index.find("key") == found
+
+
+def test_search_goes_on_in_a_file_that_is_closed_meanwhile(index: Index) -> None:
+    for number in range(4):
+        index.put("key", number * 100)
+    index.reader.refresh()
+    search = index.reader.find("Topic", "key", 0, EVER)
+    assert next(search) == 300
+    index.reader.close()
+    assert list(search) == [200, 100, 0]
+
+
 def test_last_update_is_the_end_of_the_newest_file(index: Index) -> None:
     assert index.reader.last_update() == (0, 0)
     for number in range(12):
         index.put("key", number * 100, BEGIN + number)
+    index.reader.refresh()
     assert index.reader.last_update() == (BEGIN + 11, 1100)
 
 

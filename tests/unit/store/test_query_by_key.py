@@ -80,6 +80,32 @@ def test_record_with_the_same_key_twice_is_returned_once(asked: Asked) -> None:
     assert asked.offsets("same") == [at]
 
 
+@pytest.mark.parametrize(
+    ("properties", "key", "is_found"),
+    [
+        ("KEYS\x01a b", "b", True),
+        ("KEYS\x01a b", "a b", False),
+        ("KEYS\x01ab", "a", False),
+        ("KEYS\x01a  b", "a", True),
+        ("KEYS\x01old\x02KEYS\x01new", "new", True),
+        ("KEYS\x01größe €", "€", True),
+        ("UNIQ_KEY\x01id one\x02KEYS\x01a", "id one", True),
+        ("UNIQ_KEY\x01id\x02TAGS\x01t", "id", True),
+    ],
+)
+def test_keys_of_a_record_are_separated_by_spaces(asked: Asked, properties: str, key: str, is_found: bool) -> None:
+    at = asked.log.append(properties=properties)
+    asked.dispatch()
+    assert asked.offsets(key) == ([at] if is_found else [])
+
+
+@pytest.mark.parametrize("name", ["KEYS", "UNIQ_KEY"])
+def test_key_that_is_not_utf8_is_found_as_clients_decode_it(asked: Asked, name: str) -> None:
+    at = asked.log.append(properties=name.encode() + b"\x01k\xff\xe4\xbd\x02TAGS\x01t")
+    asked.dispatch()
+    assert asked.offsets("k\ufffd\ufffd") == [at]
+
+
 def test_only_records_in_the_time_range_are_returned(asked: Asked) -> None:
     places = [
         asked.log.append(properties="KEYS\x01all", store_timestamp=FIRST_TIMESTAMP + 1000 * number)
