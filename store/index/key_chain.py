@@ -35,16 +35,14 @@ class KeyChain:
         self._key_hash = key_hash
         self._begin = begin
         self._end = end
+        # order: the slot first. Its entry and the file's times with it were stored before it.
+        number = load_i32(self._data, HEADER_SIZE + SLOT_SIZE * (key_hash % slots))
         first = load_i64(self._data, BEGIN_TIMESTAMP)
         last = load_i64(self._data, END_TIMESTAMP)
         self.begin_timestamp = first
         """Of the file, ms."""
-        self._number = 0
         is_in_time = (begin < first and end > last) or first <= begin <= last or first <= end <= last
-        if is_in_time and 0 <= first <= _TIME_MAX:
-            number = load_i32(self._data, HEADER_SIZE + SLOT_SIZE * (key_hash % slots))
-            if number < entries:
-                self._number = number
+        self._number = number if number < entries and is_in_time and 0 <= first <= _TIME_MAX else 0
 
     def next(self) -> int:
         """The next physical offset; -1 if there is none."""

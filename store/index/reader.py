@@ -38,7 +38,7 @@ class IndexReader:
 
     def __init__(self, paths: StorePaths, config: StoreConfig) -> None:
         self._directory = paths.index
-        self._directory_name = str(paths.index)
+        self._directory_name = str(paths.index)  # `stat` takes longer for a Path
         self._slots = config.max_hash_slot_num
         self._entries = config.max_index_num
         self._size = file_size(self._slots, self._entries)
