@@ -20,7 +20,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * The official client, remote-controlled: one JSON object per line in each direction.
  *
  * In:  {"id": 1, "do": "send", ...arguments}
- * Out: {"id": 1, "result": ...} or {"id": 1, "error": "Class: message"}
+ * Out: {"id": 1, "result": ...} or {"id": 1, "error": "Class: message; caused by Class: message"}
  *
  * Every command runs in its own thread, so a long one does not delay others; results arrive in any order. Nothing
  * waits for a fixed time: commands wait for a condition with a deadline. The end of the input ends the program.
@@ -73,7 +73,7 @@ public class Interop {
             }
             answer.put("result", doing.run(request));
         } catch (Throwable problem) {
-            answer.put("error", problem.getClass().getSimpleName() + ": " + problem.getMessage());
+            answer.put("error", withCauses(problem));
             problem.printStackTrace();
         }
         String line = JSON.toJSONString(answer, SerializerFeature.DisableCircularReferenceDetect, SerializerFeature.WriteMapNullValue);
@@ -81,6 +81,12 @@ public class Interop {
             out.println(line);
             out.flush();
         }
+    }
+
+    private static String withCauses(Throwable problem) {
+        String text = problem.getClass().getSimpleName() + ": " + problem.getMessage();
+        Throwable cause = problem.getCause();
+        return cause == null ? text : text + "; caused by " + withCauses(cause);
     }
 
     /** Waits for a condition; false if the deadline passes. */

@@ -233,6 +233,7 @@ final class Kinds {
                 Interop.join(made.producer, arguments);
                 made.producer.setInstanceName("transactions-" + group);
                 made.producer.setVipChannelEnabled(false);
+                made.producer.setSendMsgTimeout(Interop.PATIENCE_MS);
                 made.producer.setTransactionListener(made);
                 made.producer.start();
                 // Registered at once, not a second later: the broker may check at any time, and counts failed checks.
