@@ -2,7 +2,8 @@
 """KeyChain: the entries of one IndexFile with a key's hash, newest first (compiled, see the `.pxd`).
 
 Every number comes from the file, which may be damaged: an entry leads to an older one of a smaller number, or the chain ends. An entry is
-reached only through its slot, which its writer stores last; so the counts in the header do not matter here.
+reached only through its slot, which its writer stores last; so, unlike in RocketMQ's search, the header's
+counts do not matter here.
 """
 
 import cython

@@ -38,17 +38,17 @@ def run(main: Coroutine[Any, Any, T], deadline_s: float = DEADLINE_S) -> T:
 
     result = asyncio.run(within())
     end = time.monotonic() + DEADLINE_S
-    for one in _not_of_executors(set(threading.enumerate()) - threads):
+    for one in _not_of_a_console(set(threading.enumerate()) - threads):
         # A thread that was told to end does so when it is scheduled.
         one.join(max(0.0, end - time.monotonic()))
-    left = [one.name for one in _not_of_executors(set(threading.enumerate()) - threads) if one.is_alive()]
+    left = [one.name for one in _not_of_a_console(set(threading.enumerate()) - threads) if one.is_alive()]
     assert not left, f"threads are left behind: {left}"
     return result
 
 
-def _not_of_executors(threads: set[threading.Thread]) -> list[threading.Thread]:
-    """Without those of loops' default executors: `asyncio.run` has ended its own loop's; others are of a console in this process, which needs them."""
-    return [one for one in threads if not one.name.startswith(("asyncio_", "uvloop_"))]
+def _not_of_a_console(threads: set[threading.Thread]) -> list[threading.Thread]:
+    """Without the threads of uvloop's executor: a console in this process starts them when it needs them, and `run` uses asyncio's own loop."""
+    return [one for one in threads if not one.name.startswith("uvloop_")]
 
 
 def patient(server: Server, **settings: Any) -> ClientConfig:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from headrace.model.java_hash import string_hash
-from headrace.protocol.record import decode_records
+from headrace.protocol.record import decode_records, encode_record
 from store.commit_log.reader import CommitLogReader
 from store.query.by_key import KeyQuery
+from store.query.key_match import record_with_key
 from store.query.unreadable_records import UnreadableRecords
 from support.damage import damage
 from support.dispatched_store import FIRST_TIMESTAMP, SMALL, DispatchedStore, HandWrittenLog, dispatched_store
@@ -81,22 +82,28 @@ def test_record_with_the_same_key_twice_is_returned_once(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "key", "is_found"),
+    ("properties", "topic", "key", "is_found"),
     [
-        ("KEYS\x01a b", "b", True),
-        ("KEYS\x01a b", "a b", False),
-        ("KEYS\x01ab", "a", False),
-        ("KEYS\x01a  b", "a", True),
-        ("KEYS\x01old\x02KEYS\x01new", "new", True),
-        ("KEYS\x01größe €", "€", True),
-        ("UNIQ_KEY\x01id one\x02KEYS\x01a", "id one", True),
-        ("UNIQ_KEY\x01id\x02TAGS\x01t", "id", True),
+        ("KEYS\x01a b", "Topic", "b", True),
+        ("KEYS\x01a b", "Other", "b", False),
+        ("KEYS\x01a b", "Topic", "a b", False),
+        ("KEYS\x01ab", "Topic", "a", False),
+        ("KEYS\x01a  b", "Topic", "a", True),
+        ("KEYS\x01old\x02KEYS\x01new", "Topic", "new", True),
+        ("KEYS\x01old\x02KEYS\x01new", "Topic", "old", False),
+        ("KEYS\x01größe €", "Topic", "€", True),
+        ("UNIQ_KEY\x01id one\x02KEYS\x01a", "Topic", "id one", True),
+        ("UNIQ_KEY\x01id one\x02KEYS\x01a", "Topic", "one", False),
+        ("UNIQ_KEY\x01id\x02TAGS\x01t", "Topic", "id", True),
+        ("TAGS\x01t", "Topic", "t", False),
     ],
 )
-def test_keys_of_a_record_are_separated_by_spaces(asked: Asked, properties: str, key: str, is_found: bool) -> None:
-    at = asked.log.append(properties=properties)
-    asked.dispatch()
-    assert asked.offsets(key) == ([at] if is_found else [])
+def test_record_has_its_unique_id_and_the_keys_between_spaces(
+    properties: str, topic: str, key: str, is_found: bool
+) -> None:
+    record = encode_record(topic="Topic", body=b"body", properties=properties, physical_offset=700)
+    found = record_with_key(memoryview(record + b"the next record"), 700, topic, key)
+    assert found == (record if is_found else None)
 
 
 @pytest.mark.parametrize("name", ["KEYS", "UNIQ_KEY"])
