@@ -29,8 +29,10 @@ SANITIZER_FLAGS = [
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
 ]
+# Python's own flags ask for debug information, which takes a quarter of the time and four fifths of each module's size.
 # gcc 14 refuses wrong pointers, older ones only warn of them.
 COMPILER_FLAGS = [
+    "-g0",
     "-O3",
     "-fno-semantic-interposition",
     "-Wno-unreachable-code",
