@@ -139,7 +139,7 @@ def test_dead_letters_are_shown_exported_and_sent_again_once(browser: Browser, s
 
 
 def test_group_without_members_is_named_and_gets_its_copy_when_one_connects(browser: Browser, server: Server) -> None:
-    group = "paged-dead-later"
+    group = "later-member"
     give_up(server, "PagedDeadLater", group, [b"one"])
     (row,) = letters(browser, group, 1)
     warning = f"The group {group} has no connected member."
@@ -161,12 +161,12 @@ def test_group_without_members_is_named_and_gets_its_copy_when_one_connects(brow
 
 
 def test_group_without_dead_letters_is_not_an_error_and_a_foreign_message_is(browser: Browser, server: Server) -> None:
-    give_up(server, "PagedDeadOther", "paged-dead-other", [b"one"])
-    (row,) = letters(browser, "paged-dead-other", 1)
+    give_up(server, "PagedDeadOther", "other-group", [b"one"])
+    (row,) = letters(browser, "other-group", 1)
     empty = browser.get("/dead-letters/never-gave-up")
     assert "There are no dead letters in this period." in empty.text
     assert browser.get("/dead-letters/never-gave-up/export").status == 404
     refused = browser.send("/dead-letters/never-gave-up/resend", {"message": row["offset_id"]})
     assert refused.status == 400
     assert "not in %DLQ%never-gave-up" in refused.cause
-    assert browser.send("/dead-letters/paged-dead-other/cancel", {}).status == 404
+    assert browser.send("/dead-letters/other-group/cancel", {}).status == 404

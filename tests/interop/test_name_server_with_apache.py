@@ -118,7 +118,7 @@ LOOKS = {"clusterList", "topicList", "topicRoute", "topicClusterList"}
 """Those that change nothing."""
 
 
-def test_mqadmin_prints_the_same_for_both_name_servers(both: Both, java: Java) -> None:
+def test_mqadmin_prints_the_same_for_both_name_servers_until_the_broker_unregisters(both: Both, java: Java) -> None:
     def ask(arguments: tuple[str, ...]) -> tuple[list[str], list[str]]:
         return printed(java, arguments, both.apaches), printed(java, arguments, both.ours)
 
@@ -138,8 +138,6 @@ def test_mqadmin_prints_the_same_for_both_name_servers(both: Both, java: Java) -
             assert ours == apaches, arguments
             assert apaches, arguments
 
-
-def test_unregistered_broker_is_removed_at_once(both: Both, java: Java) -> None:
     assert both.broker in mqadmin(java, "clusterList", "-n", both.ours)
     both.stop_broker()
     wait_until(lambda: both.broker not in mqadmin(java, "clusterList", "-n", both.ours), 60, "the broker is gone")

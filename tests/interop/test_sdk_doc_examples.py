@@ -10,9 +10,10 @@ import pytest
 
 from headrace import Admin, Producer, TransactionProducer
 from headrace.client.cluster.lifecycle import ClientObject
+from headrace.sync import Admin as SyncAdmin
 from support.not_served import NOT_SERVED
 from support.sdk import await_registered
-from support.servers import Server
+from support.servers import Server, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("producer", "transactions", "admin")
@@ -48,7 +49,11 @@ RUNS = [
 
 @pytest.fixture(scope="module")
 def registered(server: Server) -> None:
+    """The broker is known, and has the topic that the first example of admin.md creates for the others."""
     await_registered(server.name_server)
+    with SyncAdmin(server.name_server) as admin:
+        admin.create_topic("Orders", queues=8)
+        wait_until(lambda: "Orders" in admin.topics(), 60, "the name server knows the topic")
 
 
 @pytest.mark.parametrize(("server", "example"), RUNS, indirect=["server"], scope="session")
