@@ -47,6 +47,7 @@ from loads import (  # type: ignore[import-not-found]  # bench/ is not a package
     KILL_START,
     LOADS,
     MANY_START,
+    MANY_STOP,
     MEMORY,
     QUERY,
     SINGLE,
@@ -261,6 +262,10 @@ def measure_setup(
             measured.single[CATCH_UP] = time.monotonic() - ended
         servers.wait_replicated()
         check_stored(servers, topics, ran, measured, first_messages=int(first is not None))
+        if setup.topics > 1:
+            began = time.monotonic()
+            servers.stop()
+            measured.single[MANY_STOP] = time.monotonic() - began
     if setup.topics > 1:
         first = FirstMessage(ports)
         with Servers(name, setup, work, ports) as servers:

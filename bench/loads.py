@@ -79,12 +79,13 @@ FIGURES = {
 """The figures of a load, with their words and formats."""
 MORE_IS_BETTER = {"rate", "accepted"}
 
-START, CLEAN_START, KILL_START, MEMORY, CATCH_UP, MANY_START = (
+START, CLEAN_START, KILL_START, MEMORY, CATCH_UP, MANY_STOP, MANY_START = (
     "start",
     "clean",
     "kill",
     "memory",
     "catch-up",
+    "many-stop",
     "many-start",
 )
 SINGLE = {
@@ -93,6 +94,7 @@ SINGLE = {
     KILL_START: Single("start after kill -9, to first message, s", ".2f", 1 / 3),
     MEMORY: Single("anonymous memory of all processes after the loads, MiB", ",.0f", 0.05, 80),
     CATCH_UP: Single("50,000 queues: end of the load until all messages are in their queues, s", ".2f", own=1),
+    MANY_STOP: Single("50,000 queues: clean stop, s", ".2f", own=3),
     MANY_START: Single("50,000 queues: start after a clean stop, to first message, s", ".2f", own=3),
 }
 

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import mmap
 import os
+import sys
 from pathlib import Path
 
 from store.disk import free_bytes
@@ -27,6 +28,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _fallocate = _libc.fallocate
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong)
 _fallocate.restype = ctypes.c_int
+_syncfs = _libc.syncfs
+_syncfs.argtypes = (ctypes.c_int,)
+_syncfs.restype = ctypes.c_int
+_statfs = _libc.statfs
+_statfs.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+_statfs.restype = ctypes.c_int
+_STATFS_SIZE = 120  # `struct statfs`: begins with the type, see statfs(2)
+_SYNCED_AS_A_WHOLE = {0xEF53, 0x58465342, 0x9123683E}  # ext4, XFS, Btrfs
 
 
 class MappedFile:
@@ -181,6 +190,26 @@ def sync_directory(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def sync_file_system(path: Path) -> bool:
+    """Makes all files and names durable on the file system of this directory, whoever wrote them.
+
+    Returns False, and does nothing, where that is not known to reach the disk: with FUSE, for one, it does not. Raises SyncFailed, as
+    `sync_file` does.
+    """
+    figures = ctypes.create_string_buffer(_STATFS_SIZE)
+    if _statfs(os.fsencode(path), figures) != 0 or int.from_bytes(figures.raw[:8], sys.byteorder) not in _SYNCED_AS_A_WHOLE:
+        return False
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        while _syncfs(fd) != 0:
+            code = ctypes.get_errno()
+            if code != errno.EINTR:
+                raise SyncFailed(path, OSError(code, os.strerror(code)))
+    finally:
+        os.close(fd)
+    return True
 
 
 def path_of(directory: Path, start_offset: int) -> Path:

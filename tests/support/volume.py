@@ -12,16 +12,22 @@ IS_POSSIBLE = os.geteuid() == 0 and shutil.which("mkfs.ext4") is not None and Pa
 
 
 class Volume:
-    """An ext4 file system of `size_bytes`, mounted at `path` while the context lasts."""
+    """An ext4 file system of `size_bytes`, mounted at `path` while the context lasts; empty, or a copy that `leave` made in this folder."""
 
     def __init__(self, folder: Path, size_bytes: int) -> None:
         self.path = folder / "volume"
         self._image = folder / "volume.img"
         self._foreign = self.path / "foreign"
         self.path.mkdir()
+        if self._image.exists():
+            return
         with self._image.open("wb") as image:
             image.truncate(size_bytes)
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", self._image], check=True, capture_output=True)
+
+    def leave(self, folder: Path) -> None:
+        """Copies the disk as it is, without what is only in the memory: what a power cut leaves."""
+        shutil.copyfile(self._image, folder / self._image.name)
 
     def __enter__(self) -> Self:
         subprocess.run(["mount", "-o", "loop", self._image, self.path], check=True, capture_output=True)

@@ -1,4 +1,6 @@
 import contextlib
+import ctypes
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -429,6 +431,71 @@ def test_directories_of_many_new_queues_are_synced_once_and_before_the_checkpoin
     done.clear()
     syncing._round(True, lambda: None)
     assert done == ["checkpoint"]
+
+
+@pytest.fixture
+def many(tmp_path: Path, queues: Callable[[int], int], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A queue counts as many, with 3 entries; another topic's folder is on a file system of its own, and returned."""
+    monkeypatch.setattr(index_sync, "_MANY_QUEUES", 0)
+    queues(3)
+    elsewhere = tmp_path / "consumequeue" / "Elsewhere"
+    elsewhere.symlink_to("/proc/self")
+    return elsewhere
+
+
+def test_many_queues_are_synced_with_each_of_their_file_systems_at_the_stop(
+    tmp_path: Path, many: Path, syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[object] = []
+    checkpoint = index_sync.write_checkpoint
+    monkeypatch.setattr(index_sync, "sync_file_system", lambda path: [done.append(path.stat().st_dev)])
+    monkeypatch.setattr(index_sync, "write_checkpoint", lambda *of: (done.append("checkpoint"), checkpoint(*of)))
+    synced = SyncedFiles(tmp_path, monkeypatch)
+    syncing.sync_all()
+    assert synced.names == []
+    assert sorted(done[:-1]) == sorted({tmp_path.stat().st_dev, many.stat().st_dev})  # type: ignore[type-var]
+    assert len(done) == 3
+    assert done[-1] == "checkpoint"
+
+
+def test_many_queues_are_synced_file_by_file_where_a_file_system_cannot_be(
+    tmp_path: Path, many: Path, syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = SyncedFiles(tmp_path, monkeypatch)
+    syncing.sync_all()  # /proc is not on a disk
+    assert synced.names == ["consumequeue/T/0/00000000000000000000"]
+
+
+def test_many_queues_are_synced_file_by_file_while_the_broker_runs(
+    tmp_path: Path, many: Path, syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = SyncedFiles(tmp_path, monkeypatch)
+    many.unlink()
+    syncing._round(True, lambda: None)
+    assert synced.names == ["consumequeue/T/0/00000000000000000000"]
+
+
+def test_checkpoint_is_not_written_after_a_failed_sync_of_a_file_system(
+    tmp_path: Path, many: Path, syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many.unlink()
+
+    def fail(_: int) -> int:
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    monkeypatch.setattr(mapped_file, "_SYNCED_AS_A_WHOLE", AnyType())
+    monkeypatch.setattr(mapped_file, "_syncfs", fail)
+    with pytest.raises(SyncFailed, match=r"cannot sync .*consumequeue.*: Input/output error"):
+        syncing.sync_all()
+    assert not (tmp_path / "checkpoint").exists()
+
+
+class AnyType:
+    """Contains the type of each file system."""
+
+    def __contains__(self, _: int) -> bool:
+        return True
 
 
 def test_extended_units_are_synced_with_their_queues(
