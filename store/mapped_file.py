@@ -199,7 +199,10 @@ def sync_file_system(path: Path) -> bool:
     `sync_file` does.
     """
     figures = ctypes.create_string_buffer(_STATFS_SIZE)
-    if _statfs(os.fsencode(path), figures) != 0 or int.from_bytes(figures.raw[:8], sys.byteorder) not in _SYNCED_AS_A_WHOLE:
+    if (
+        _statfs(os.fsencode(path), figures) != 0
+        or int.from_bytes(figures.raw[:8], sys.byteorder) not in _SYNCED_AS_A_WHOLE
+    ):
         return False
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
