@@ -21,6 +21,7 @@ import signal
 import statistics
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,11 @@ ROUNDS = 3
 MOST_ROUNDS = 9  # if the machine does too much beside for three to tell
 LATENCY = 2.0
 # The first answer of a new producer takes four turns of the broker's loop, while the other 99 connect as well; the latency of the others is one turn.
-# 5 to 12 are usual. If one connection were accepted in each turn it would be 17 (with a client that only connects) to 118.
+# 5 to 12 are usual with a client that only connects. If one connection were accepted in each turn it would be 17.
 FIRST_ANSWER = 15.0
+# With 9,800 connections that send, 8 to 18 are usual: while 100 producers connect, and the 100 before them are closed, two turns accept them, and each turn
+# lasts 3 to 6 ms, a slice of the flood included. If one connection were accepted in each turn it would be 118.
+FIRST_ANSWER_IN_FLOOD = 25.0
 # ms. A turn of the loop is longer by the slice of a connection, and by what one read brings beyond it; 10,000 sends take 9 ms.
 LONGER_TURN = 3.0
 SECONDS = 2.0
@@ -96,14 +100,16 @@ def counters_of_broker(appliance: Appliance) -> dict[str, Any]:
     return counters
 
 
-def exceeded(calm: list[dict[str, Any]], flooded: list[dict[str, Any]]) -> list[str]:
+def exceeded(
+    calm: list[dict[str, Any]], flooded: list[dict[str, Any]], first_answer: float = FIRST_ANSWER
+) -> list[str]:
     """The bounds that the measurements exceed."""
     p99_calm, p99_flooded = (statistics.median(each["p99"] for each in seen) for seen in (calm, flooded))
     first = statistics.median(each["first_p50"] / each["p50"] for each in flooded)
     found = []
     if p99_flooded > LATENCY * p99_calm:
         found.append(f"p99 is {p99_flooded:.1f} ms, {p99_calm:.1f} ms without the flood")
-    if first > FIRST_ANSWER:
+    if first > first_answer:
         found.append(f"new producers wait {first:.1f} times as long as others")
     return found
 
@@ -198,10 +204,11 @@ def test_flood_of_one_client_delays_neither_connected_nor_new_producers(applianc
             load.begin(flood)
             load.expect(flood, "sent")
         used: list[int] = []
-        calm, flooded = measure(port, floods, lambda: used.append(own_memory(broker)))
+        exceeds = partial(exceeded, first_answer=FIRST_ANSWER_IN_FLOOD)
+        calm, flooded = measure(port, floods, lambda: used.append(own_memory(broker)), exceeds)
         status = appliance.status()
     assert status["counters"]["broker"]["turn_waits"] > waits, "the flood never had to wait, so nothing was measured"
-    assert exceeded(calm, flooded) == []
+    assert exceeds(calm, flooded) == []
     # What the connections themselves take, some 15 KB each, is not of the budget.
     assert (max(used) - before) / MIB < BUFFER_MIB + (CONNECTIONS + 2 * STALLED) * 0.015
     assert {name: role["restarts"] for name, role in status["roles"].items() if role["restarts"]} == {}
