@@ -20,24 +20,13 @@ from headrace.protocol.headers.send import SendMessageRequestHeaderV2
 from headrace.protocol.remoting_command import create_request
 from store.inspect.dump import dump_records
 from support.appliance import Appliance
-from support.crash import SETTINGS as SMALL
-from support.crash import records, rounds, verify
+from support.crash import ONLY_THE_STOP_SYNCS, records, rounds, verify
 from support.plain_puller import PlainPuller
 from support.plain_sender import PlainSender
 from support.servers import wait_until
 from support.synced_files import SyncRecord
 
 CUTS = rounds(short=1, full=30)
-NEVER_MS = "100000000"
-SETTINGS = SMALL | {
-    "flushDiskType": "ASYNC_FLUSH",
-    "flushIntervalCommitLog": NEVER_MS,
-    "flushCommitLogThoroughInterval": NEVER_MS,
-    "flushIntervalConsumeQueue": NEVER_MS,
-    "flushConsumeQueueThoroughInterval": NEVER_MS,
-    "flushConsumerOffsetInterval": NEVER_MS,
-    "flushDelayOffsetInterval": NEVER_MS,
-}
 COUNT = 600
 TOPIC = "PlainTopic"
 WAITING = {"delayed": "DELAY\x012", "timed": "TIMER_DELAY_SEC\x014"}
@@ -62,7 +51,7 @@ class Stopped:
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     home = tmp_path_factory.mktemp("stop")
     synced = SyncRecord(home / "synced")
-    with Appliance(home / "data", settings=SETTINGS, environment=synced.environment()) as appliance:
+    with Appliance(home / "data", settings=ONLY_THE_STOP_SYNCS, environment=synced.environment()) as appliance:
         port = appliance.ports[1]
         with PlainSender(port, TOPIC) as sender, PlainPuller(port) as client:
             for number in range(COUNT):
@@ -99,7 +88,7 @@ def test_power_cut_after_clean_stop_loses_nothing(
     else:
         stopped.synced.leave(stopped.store, data / "store", is_lost=lambda: chance.random() < 0.5)
     assert [line for line in dump_records(data / "store") if line["kind"] == "record"] == stopped.records
-    with Appliance(data, settings=SETTINGS) as appliance:
+    with Appliance(data, settings=ONLY_THE_STOP_SYNCS) as appliance:
         wait_until(
             lambda: {record["properties"]["KEYS"] for record in records(appliance.store, TOPIC)} >= WAITING.keys(),
             PATIENCE_S,

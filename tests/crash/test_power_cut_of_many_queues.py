@@ -5,8 +5,6 @@ The store is on a disk of its own, in a file, which is copied while it is mounte
 
 from pathlib import Path
 
-import pytest
-
 from headrace.protocol.headers.send import SendMessageRequestHeaderV2
 from headrace.protocol.remoting_command import create_request
 from headrace.sync import Admin
@@ -14,32 +12,20 @@ from store.housekeeping.index_sync import _MANY_QUEUES
 from store.mapped_file import path_of
 from store.paths import StorePaths
 from support.appliance import Appliance
-from support.crash import SETTINGS as SMALL
-from support.crash import verify
+from support.crash import ONLY_THE_STOP_SYNCS, verify
 from support.plain_puller import PlainPuller
-from support.volume import IS_POSSIBLE, Volume
+from support.volume import Volume
 
-NEVER_MS = "100000000"
-SETTINGS = SMALL | {
-    "flushDiskType": "ASYNC_FLUSH",
-    "flushIntervalCommitLog": NEVER_MS,
-    "flushCommitLogThoroughInterval": NEVER_MS,
-    "flushIntervalConsumeQueue": NEVER_MS,
-    "flushConsumeQueueThoroughInterval": NEVER_MS,
-    "diskMaxUsedSpaceRatio": "95",
-}
 QUEUES = 100
 TOPICS = [f"Many{number}" for number in range(_MANY_QUEUES // QUEUES + 1)]
 VOLUME_BYTES = 400 << 20
-
-pytestmark = pytest.mark.skipif(not IS_POSSIBLE, reason="needs root and loop devices")
 
 
 def test_power_cut_after_a_clean_stop_leaves_all_queues(tmp_path: Path) -> None:
     left = tmp_path / "left"
     left.mkdir()
     with Volume(tmp_path, VOLUME_BYTES) as disk:
-        with Appliance(disk.path / "data", settings=SETTINGS) as appliance:
+        with Appliance(disk.path / "data", settings=ONLY_THE_STOP_SYNCS) as appliance:
             with Admin(appliance.name_server) as admin:
                 for topic in TOPICS:
                     admin.create_topic(topic, queues=QUEUES)

@@ -57,6 +57,19 @@ Record = dict[str, Any]
 _NUMBERS = itertools.count()
 
 
+_NEVER_MS = "100000000"
+ONLY_THE_STOP_SYNCS = SETTINGS | {
+    "flushDiskType": "ASYNC_FLUSH",
+    "flushIntervalCommitLog": _NEVER_MS,
+    "flushCommitLogThoroughInterval": _NEVER_MS,
+    "flushIntervalConsumeQueue": _NEVER_MS,
+    "flushConsumeQueueThoroughInterval": _NEVER_MS,
+    "flushConsumerOffsetInterval": _NEVER_MS,
+    "flushDelayOffsetInterval": _NEVER_MS,
+}
+"""The same, without periodic syncs."""
+
+
 def rounds(short: int, full: int) -> int:
     """How many rounds to run: HEADRACE_CRASH_ROUNDS is `full`, a number, or unset."""
     asked = os.environ.get("HEADRACE_CRASH_ROUNDS", "")
