@@ -5,6 +5,8 @@ from headrace.remoting.client_usage cimport ClientUsage
 from headrace.remoting cimport socket_calls
 from headrace.remoting.turns cimport Turns
 
+cdef int _NOTHING, _UNREAD, _UNREAD_END
+
 cdef class Channel:
     cdef object __weakref__
     cdef object _endpoint, _loop, _reader, _partial, _writable, _closed, _stalled_since
@@ -12,7 +14,8 @@ cdef class Channel:
     cdef public object _transport
     cdef Turns _turns
     cdef bint _always_reads, _is_new, _is_lost, _is_draining, _is_batching, _is_handshaking
-    cdef bint _is_waiting_for_room, _has_room, _is_waiting_for_turn
+    cdef bint _is_waiting_for_room, _has_room, _is_waiting_for_turn, _is_in_turn
+    cdef int _unread
     cdef bytes _rest
     cdef int _fd
     cdef bint _is_read_directly
@@ -38,6 +41,8 @@ cdef class Channel:
     @cython.locals(size=Py_ssize_t, needed=Py_ssize_t)
     cdef _keep(self, bytes data, Py_ssize_t position)
     cpdef bint frame_must_wait(self) except -1
+    cdef bint reads_later(self, bint has_ended) except -1
+    cpdef take_turn(self)
     cdef _leave_socket(self)
     cdef _wait_for_turn(self, Turns turns)
     @cython.locals(position=Py_ssize_t)

@@ -10,7 +10,7 @@
   has nothing to send, otherwise to the transport (`socket_calls`).
 - An incoming connection takes no more frames while too many bytes wait for its peer (HIGH_WATER), while its handler is busy, while the role's
   memory for connections is used up (`buffer_budget`), or while its client has used its share of the loop's time (`turns`). Bytes already
-  read are kept, and nothing more is read. The peer may be slow, but must not stop reading: see `peer_watch`.
+  read are kept, and nothing more is read: where others of its client wait already, they are not even read before its turn. The peer may be slow, but must not stop reading: see `peer_watch`.
 - An outgoing connection always reads: otherwise two peers could wait for each other to read, forever.
 - Bytes that are not frames close the connection.
 - A TLS hello is recognized by its first byte. From then on a `TlsLayer` is between the channel and the socket's transport; everything else here
@@ -50,6 +50,10 @@ CLIENT_HIGH_WATER: Final = 1 << 20  # limit: the same for our own requests; abov
 RECOUNT_S: Final = 0.01
 """When it is looked whether large data that was not sent at once has been sent: most of it within this time."""
 BATCH_LIMIT: Final = 1 << 20  # limit: size at which a batch is written
+_NOTHING: Final = 0
+_UNREAD: Final = 1
+_UNREAD_END: Final = 2
+"""What a channel's socket has while it waits for its client's turn: the last bytes of its stream."""
 _TCP_CONGESTION: Final[int | None] = getattr(socket, "TCP_CONGESTION", None)
 """Linux has it."""
 
@@ -75,6 +79,7 @@ class Channel:
         "_is_batching",
         "_is_draining",
         "_is_handshaking",
+        "_is_in_turn",
         "_is_lost",
         "_is_new",
         "_is_read_directly",
@@ -94,6 +99,7 @@ class Channel:
         "_tls_bytes",
         "_transport",
         "_turns",
+        "_unread",
         "_usage_of_address",
         "_writable",
         "_written_bytes",
@@ -128,7 +134,8 @@ class Channel:
         self._partial: PartialFrame | None = None
         self._rest = b""
         self._is_waiting_for_room = self._has_room = False
-        self._is_waiting_for_turn = self._is_handshaking = False
+        self._is_waiting_for_turn = self._is_in_turn = self._is_handshaking = False
+        self._unread = _NOTHING
         self._buffered_in = self._buffered_out = self._carried_out = self._in_progress = self._tls_bytes = (
             self.held_bytes
         ) = 0
@@ -252,7 +259,7 @@ class Channel:
         self._read_bytes += len(data)
         turns = self._turns
         try:
-            if turns is None:
+            if turns is None or self._is_in_turn:
                 self._receive(data)
             elif self._is_waiting_for_turn:
                 self._keep(self._rest + data, 0)
@@ -502,9 +509,26 @@ class Channel:
         budget = self._endpoint.budget
         return budget.used > budget.tight_limit and self.must_wait()
 
+    def reads_later(self, has_ended: bool) -> bool:
+        """Whether its socket, which has bytes, is left unread until its client's turn. `has_ended`: nothing comes after them.
+
+        The beginning of a frame is not left alone: it holds memory.
+        """
+        turns = self._turns
+        if not self._is_waiting_for_turn:
+            if turns is None or self._partial is not None or not self.usage.waiting:
+                return False
+            self._is_waiting_for_turn = True
+            turns.wait(self.usage, self)
+        self._last_active = self._last_read = monotonic()
+        if self._unread != _UNREAD_END:
+            self._unread = _UNREAD_END if has_ended else _UNREAD
+        return True
+
     def _wait_for_turn(self, turns: Turns) -> None:
         self._is_waiting_for_turn = True
-        self.pause()
+        if not self._is_read_directly:
+            self.pause()
         turns.wait(self.usage, self)
 
     def _keep_for_turn(self, turns: Turns, data: bytes) -> None:
@@ -523,6 +547,11 @@ class Channel:
         """It is its client's turn."""
         self._is_waiting_for_turn = False
         self.resume()
+        if self._unread and self._is_read_directly and not self._is_draining and self.takes_frames():
+            has_ended, self._unread = self._unread == _UNREAD_END, _NOTHING
+            self._is_in_turn = True
+            self._reader.read(self._fd, self, has_ended)
+            self._is_in_turn = False
 
     def count_for(self, account: str | None) -> None:
         """Counts its usage for the account from now on; None: for its address."""

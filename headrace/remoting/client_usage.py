@@ -8,7 +8,7 @@ from collections import deque
 from time import monotonic_ns
 from typing import Any, Final
 
-WINDOW_BITS: Final = 22  # limit: windows of 4 ms, in which `turns` divides the time
+WINDOW_BITS: Final = 21  # limit: windows of 2 ms, in which `turns` divides the time
 _MAPPED_IPV4: Final = "::ffff:"
 
 

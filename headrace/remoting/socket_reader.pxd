@@ -10,5 +10,7 @@ cdef class SocketReader:
     cdef list _channels
     cdef socket_calls.epoll_event _events[socket_calls.EVENTS]
 
-    @cython.locals(channel=Channel, fd=cython.int, data=bytes, each=cython.int)
+    @cython.locals(channel=Channel, fd=cython.int, has_ended=cython.bint, each=cython.int)
     cpdef _run(self)
+    @cython.locals(data=bytes)
+    cpdef read(self, int fd, Channel channel, bint has_ended)

@@ -8,6 +8,7 @@ The transport's way from a readable socket to its channel takes 2,000 instructio
 closes the socket.
 
 - A channel is watched after its first bytes, which tell plain text from TLS, and not while it is paused.
+- A channel whose client waits for its turn (`turns`) is read in that turn: what it costs is the client's time, and the bytes wait in the kernel.
 - The set is edge-triggered, so that a socket is looked at once for each event. A `recv` that does not fill its buffer has emptied the socket, and what
   comes later is another event. After a full one, and where the stream has ended behind the bytes, the kernel is asked again in the next turn.
 
@@ -74,19 +75,25 @@ class SocketReader:
             channel = self._channels[fd]
             if channel is None:
                 continue  # since this turn began
-            try:
-                data = socket_calls.receive(fd)
-            except OSError as error:
-                channel.read_ended(error)
-                continue
-            if data is None:
-                continue
-            if not data:
-                channel.read_ended(None)
-                continue
-            if len(data) == _RECEIVE_LIMIT or socket_calls.has_ended(self._events[each]):
-                self._epoll.modify(fd, _EVENTS)
-            channel.data_received(data)
+            has_ended = socket_calls.has_ended(self._events[each])
+            if not channel.reads_later(has_ended):
+                self.read(fd, channel, has_ended)
+
+    def read(self, fd: int, channel: Channel, has_ended: bool) -> None:
+        """Gives the channel what its socket has. `has_ended`: the event said that nothing comes after it."""
+        try:
+            data = socket_calls.receive(fd)
+        except OSError as error:
+            channel.read_ended(error)
+            return
+        if data is None:
+            return
+        if not data:
+            channel.read_ended(None)
+            return
+        if has_ended or len(data) == _RECEIVE_LIMIT:
+            self._epoll.modify(fd, _EVENTS)
+        channel.data_received(data)
 
 
 def make_reader(loop: asyncio.AbstractEventLoop) -> SocketReader | None:

@@ -8,7 +8,7 @@
                                             │
      every turn of the loop: the clients that wait are handled one after the other, SLICE_NS each, until their common time is over
 
-If several clients are active, each has SLICE_NS in each window of 4 ms; the rest of its frames waits until the others' data of this turn is handled.
+If several clients are active, each has SLICE_NS in each window of 2 ms; the rest of its frames waits until the others' data of this turn is handled.
 Those that wait get together an eighth of the time that the loop has spent on others since, TURN_NS at most; if nothing is left to do for others, all
 of it.
 A single active client may continue, but one turn of the loop handles frames for at most LOOP_NS: with thousands of readable connections an event
@@ -26,10 +26,10 @@ from typing import Final, Protocol
 
 from headrace.remoting.client_usage import WINDOW_BITS, ClientUsage
 
-SLICE_NS: Final = 1_000_000  # limit: maximum delay of the others, per flooding client
+SLICE_NS: Final = 500_000  # limit: maximum delay of the others, per flooding client
 LOOP_NS: Final = 10_000_000  # limit: maximum delay of a new client while a single client floods
 _MARK_NS: Final = 2_000_000  # limit: time after which the end of the loop's turn is detected, which costs a callback
-TURN_NS: Final = 2_000_000  # limit: for all clients that wait, in one turn of the loop
+TURN_NS: Final = 500_000  # limit: for all clients that wait, in one turn of the loop
 IDLE_NS: Final = (
     200_000  # limit: less time for others since the last turn means that the loop is free for those that wait
 )

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, cast
 
 import pytest
@@ -13,6 +13,7 @@ from headrace.remoting.channel import Channel
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.socket_reader import SocketReader, make_reader
+from headrace.remoting.turns import Turns
 from support.wire import Wire
 
 pytestmark = pytest.mark.usefixtures("turns_take_no_time")
@@ -43,12 +44,13 @@ class Connected:
 
 
 class Collector:
-    """A frame handler that takes all bytes. `closes`: a channel that it closes when it is given some."""
+    """A frame handler that takes all bytes. `closes`: a channel that it closes when it is given some. `leaves`: how many bytes it does not take."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.taken = b""
         self.closes: Channel | None = None
+        self.leaves = 0
         self.is_busy = False
         self.reason = ""
         self.begin_batch = self.end_batch = None
@@ -57,16 +59,32 @@ class Collector:
         pass
 
     def take(self, data: bytes, position: int) -> int:
-        self.taken += data[position:]
+        end = len(data) - self.leaves
+        self.taken += data[position:end]
         if self.closes is not None:
             self.closes.abort("by the test")
-        return len(data)
+        return end
 
     def resumed(self) -> None:
         pass
 
     def lost(self, reason: str) -> None:
         self.reason = reason
+
+
+class WhenAsked:
+    """What `Turns` needs of an event loop: calls what is due when it is asked to."""
+
+    def __init__(self) -> None:
+        self._due: list[Callable[[], object]] = []
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        self._due.append(call)
+
+    def run(self) -> None:
+        for call in self._due:
+            call()
+        self._due.clear()
 
 
 class Link:
@@ -106,8 +124,14 @@ def reader(loop: asyncio.AbstractEventLoop) -> Iterator[SocketReader]:
 
 
 @pytest.fixture
-def endpoint(loop: asyncio.AbstractEventLoop, reader: SocketReader) -> Endpoint:
-    return Endpoint(loop, HandlerTable(), Deadlines(loop), reader=reader)
+def turns_of_clients() -> WhenAsked:
+    return WhenAsked()
+
+
+@pytest.fixture
+def endpoint(loop: asyncio.AbstractEventLoop, reader: SocketReader, turns_of_clients: WhenAsked) -> Endpoint:
+    turns = Turns(cast(Any, turns_of_clients))
+    return Endpoint(loop, HandlerTable(), Deadlines(loop), reader=reader, turns=turns)
 
 
 @pytest.fixture
@@ -162,6 +186,97 @@ def test_paused_channel_is_given_nothing_until_it_resumes(loop: asyncio.Abstract
     link.peer.send(b", late")
     turn(loop)
     assert (link.taken, link.wire.is_reading_paused) == (b"early, late", True)
+
+
+class Ahead:
+    """A channel of the same client that waits for its turn, too."""
+
+    def take_turn(self) -> None:
+        pass
+
+
+def test_socket_is_not_read_before_the_turn_of_its_client(
+    loop: asyncio.AbstractEventLoop, endpoint: Endpoint, turns_of_clients: WhenAsked, links: list[Link]
+) -> None:
+    assert endpoint.turns is not None
+    one, other = links
+    one.channel.usage.waiting.append(Ahead())
+    one.peer.send(b"one")
+    other.peer.send(b"other")
+    turn(loop)
+    assert (endpoint.turns.waits, one.taken, other.taken) == (2, b"", b"")
+    one.peer.send(b" more")
+    turn(loop)
+    turns_of_clients.run()
+    assert (one.taken, other.taken) == (b"one more", b"other")
+    one.peer.send(b", later")
+    turn(loop)
+    assert (endpoint.turns.waits, one.taken) == (2, b"one more, later")
+
+
+@pytest.mark.parametrize("ends_at_once", [True, False])
+def test_stream_that_ends_before_the_turn_is_read_to_its_end(
+    loop: asyncio.AbstractEventLoop, turns_of_clients: WhenAsked, links: list[Link], ends_at_once: bool
+) -> None:
+    link = links[0]
+    link.channel.usage.waiting.append(Ahead())
+    link.peer.send(b"last")
+    if not ends_at_once:
+        turn(loop)
+    link.peer.shutdown(socket.SHUT_WR)
+    turn(loop)
+    assert (link.taken, link.wire.closing) == (b"", False)
+    turns_of_clients.run()
+    assert link.taken == b"last"
+    turn(loop)
+    assert (link.wire.closing, link.channel.close_reason) == (True, None)
+
+
+def test_channel_that_is_paused_at_its_turn_is_read_when_it_resumes(
+    loop: asyncio.AbstractEventLoop, turns_of_clients: WhenAsked, links: list[Link]
+) -> None:
+    link = links[0]
+    link.channel.usage.waiting.append(Ahead())
+    link.peer.send(b"early")
+    turn(loop)
+    link.channel.handler.is_busy = True
+    link.channel.pause()
+    turns_of_clients.run()
+    turn(loop)
+    assert link.taken == b""
+    link.channel.handler.is_busy = False
+    link.channel.resume()
+    turn(loop)
+    assert link.taken == b"early"
+
+
+def test_channel_that_is_closed_before_its_turn_is_not_read(
+    loop: asyncio.AbstractEventLoop, turns_of_clients: WhenAsked, links: list[Link]
+) -> None:
+    link = links[0]
+    link.channel.usage.waiting.append(Ahead())
+    link.peer.send(b"bytes")
+    turn(loop)
+    link.channel.abort("by the test")
+    turns_of_clients.run()
+    assert link.taken == b""
+
+
+def test_rest_of_a_frame_is_read_though_its_client_waits(
+    loop: asyncio.AbstractEventLoop, endpoint: Endpoint, links: list[Link]
+) -> None:
+    """What has come of it holds memory, and nothing is handled until it is complete."""
+    assert endpoint.turns is not None
+    link = links[0]
+    link.channel.handler.leaves = 8
+    link.peer.send((100).to_bytes(4, "big") + bytes(4))
+    turn(loop)
+    link.channel.usage.waiting.append(Ahead())
+    link.peer.send(bytes(50))
+    turn(loop)
+    assert endpoint.turns.waits == 0
+    with pytest.raises(BlockingIOError):
+        link.socket.recv(1, socket.MSG_DONTWAIT)
 
 
 def test_end_of_the_stream_closes_the_connection(loop: asyncio.AbstractEventLoop, links: list[Link]) -> None:

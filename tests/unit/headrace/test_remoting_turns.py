@@ -92,12 +92,12 @@ def test_client_alone_has_more_time_than_one_that_shares_the_loop(monkeypatch: p
         usages = ClientUsages()
         one, other = usages.join("one"), usages.join("other")
         assert [use(one) for _ in range(6)] == [True] * 6
-        now = (1 << 40) + (1 << 22)
+        now = (1 << 40) + (1 << client_usage.WINDOW_BITS)
         assert use(other)
         assert [use(one) for _ in range(4)] == [True, True, False, False]
-        now = (1 << 40) + (2 << 22)
+        now = (1 << 40) + (2 << client_usage.WINDOW_BITS)
         assert not use(one)  # it has used twice its share in the window before
-        now = (1 << 40) + (4 << 22)
+        now = (1 << 40) + (4 << client_usage.WINDOW_BITS)
         assert use(one)
         now += 1 << 30
         assert [use(one) for _ in range(4)] == [True] * 4
