@@ -50,10 +50,11 @@ CLIENT_HIGH_WATER: Final = 1 << 20  # limit: the same for our own requests; abov
 RECOUNT_S: Final = 0.01
 """When it is looked whether large data that was not sent at once has been sent: most of it within this time."""
 BATCH_LIMIT: Final = 1 << 20  # limit: size at which a batch is written
+# What a socket has that is left unread until its client's turn.
 _NOTHING: Final = 0
 _UNREAD: Final = 1
 _UNREAD_END: Final = 2
-"""What a channel's socket has while it waits for its client's turn: the last bytes of its stream."""
+"""The stream ends behind it."""
 _TCP_CONGESTION: Final[int | None] = getattr(socket, "TCP_CONGESTION", None)
 """Linux has it."""
 
@@ -547,7 +548,8 @@ class Channel:
         """It is its client's turn."""
         self._is_waiting_for_turn = False
         self.resume()
-        if self._unread and self._is_read_directly and not self._is_draining and self.takes_frames():
+        # order: not once the transport is closing, because its descriptor may be another connection's by now.
+        if self._unread and self._is_read_directly and not (self.is_closed or self._is_draining) and self.takes_frames():
             has_ended, self._unread = self._unread == _UNREAD_END, _NOTHING
             self._is_in_turn = True
             self._reader.read(self._fd, self, has_ended)

@@ -250,14 +250,19 @@ def test_channel_that_is_paused_at_its_turn_is_read_when_it_resumes(
     assert link.taken == b"early"
 
 
+@pytest.mark.parametrize("by_transport", [True, False])
 def test_channel_that_is_closed_before_its_turn_is_not_read(
-    loop: asyncio.AbstractEventLoop, turns_of_clients: WhenAsked, links: list[Link]
+    loop: asyncio.AbstractEventLoop, turns_of_clients: WhenAsked, links: list[Link], by_transport: bool
 ) -> None:
+    """By then its descriptor may be another connection's."""
     link = links[0]
     link.channel.usage.waiting.append(Ahead())
     link.peer.send(b"bytes")
     turn(loop)
-    link.channel.abort("by the test")
+    if by_transport:
+        link.wire.closing = True
+    else:
+        link.channel.abort("by the test")
     turns_of_clients.run()
     assert link.taken == b""
 
