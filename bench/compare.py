@@ -90,7 +90,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="timed part of each load (default 3)")
-    parser.add_argument("--quick", action="store_true", help="one round, 1 second, 1 GiB, short warm-ups, stores are not verified")
+    parser.add_argument(
+        "--quick", action="store_true", help="one round, 1 second, 1 GiB, short warm-ups, stores are not verified"
+    )
     parser.add_argument("--only", choices=TITLES, help="one server, without ratios")
     parser.add_argument("--loads", default=names, help=f"some of {names}")
     parser.add_argument(

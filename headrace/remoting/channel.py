@@ -549,7 +549,12 @@ class Channel:
         self._is_waiting_for_turn = False
         self.resume()
         # order: not once the transport is closing, because its descriptor may be another connection's by now.
-        if self._unread and self._is_read_directly and not (self.is_closed or self._is_draining) and self.takes_frames():
+        if (
+            self._unread
+            and self._is_read_directly
+            and not (self.is_closed or self._is_draining)
+            and self.takes_frames()
+        ):
             has_ended, self._unread = self._unread == _UNREAD_END, _NOTHING
             self._is_in_turn = True
             self._reader.read(self._fd, self, has_ended)
