@@ -1,6 +1,6 @@
 """Runs the same loads on Apache's broker and on the appliance, and appends medians and ratios to bench/RESULTS.md.
 
-    make bench                       both servers in turns, three rounds, under 40 minutes
+    make bench                       both servers in turns, three rounds, about 40 minutes
     make bench QUICK=1               one short round with short warm-ups, about five minutes
     python bench/compare.py --rounds 1 --seconds 3 --only headrace --print
     python bench/compare.py --loads signed,signed-pull,tls,tls-pull       what signatures and TLS cost
