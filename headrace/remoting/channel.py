@@ -10,7 +10,8 @@
   has nothing to send, otherwise to the transport (`socket_calls`).
 - An incoming connection takes no more frames while too many bytes wait for its peer (HIGH_WATER), while its handler is busy, while the role's
   memory for connections is used up (`buffer_budget`), or while its client has used its share of the loop's time (`turns`). Bytes already
-  read are kept, and nothing more is read: where others of its client wait already, they are not even read before its turn. The peer may be slow, but must not stop reading: see `peer_watch`.
+  read are kept, and nothing more is read. While other connections of its client wait for their turn, its socket is not even read before its own.
+  The peer may be slow, but must not stop reading: see `peer_watch`.
 - An outgoing connection always reads: otherwise two peers could wait for each other to read, forever.
 - Bytes that are not frames close the connection.
 - A TLS hello is recognized by its first byte. From then on a `TlsLayer` is between the channel and the socket's transport; everything else here
