@@ -21,6 +21,7 @@ import signal
 import statistics
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ MOST_ROUNDS = 9  # if the machine does too much beside for three to tell
 LATENCY = 2.0
 # The first answers of 100 producers that connect at once take four turns of the broker's loop. With a flood 1.1 to 2.1 times as long are usual. If one
 # connection were accepted in each turn it would be 8 with 9,800 connections that send, and 20 with handshakes; it hardly matters beside a client that
-# only connects.
+# only connects, where up to 2.5 is usual on a busy machine, because its connections are accepted and closed in the same turns.
 FIRST_ANSWER = 2.5
+FIRST_ANSWER_AMONG_CONNECTS = 3.0
 # ms. A turn of the loop is longer by the slice of a connection, and by what one read brings beyond it; 10,000 sends take 9 ms.
 LONGER_TURN = 3.0
 SECONDS = 2.0
@@ -98,10 +100,12 @@ def counters_of_broker(appliance: Appliance) -> dict[str, Any]:
     return counters
 
 
-def exceeded(calm: list[dict[str, Any]], flooded: list[dict[str, Any]]) -> list[str]:
+def exceeded(
+    calm: list[dict[str, Any]], flooded: list[dict[str, Any]], first_answer: float = FIRST_ANSWER
+) -> list[str]:
     """The bounds that the measurements exceed."""
     found = []
-    for what, key, most in ("p99", "p99", LATENCY), ("half of the first answers", "first_p50", FIRST_ANSWER):
+    for what, key, most in ("p99", "p99", LATENCY), ("half of the first answers", "first_p50", first_answer):
         before, with_flood = (statistics.median(each[key] for each in seen) for seen in (calm, flooded))
         if with_flood > most * before:
             found.append(f"{what}: {with_flood:.1f} ms, {before:.1f} ms without the flood")
@@ -140,11 +144,13 @@ def measure(
     return calm, flooded
 
 
-@pytest.mark.parametrize("kind", ["connects", "handshakes"])
+@pytest.mark.parametrize(
+    ("kind", "first_answer"), [("connects", FIRST_ANSWER_AMONG_CONNECTS), ("handshakes", FIRST_ANSWER)]
+)
 def test_client_that_connects_without_end_delays_neither_connected_nor_new_producers(
-    appliance: Appliance, kind: str
+    appliance: Appliance, kind: str, first_answer: float
 ) -> None:
-    port = appliance.ports[1]
+    port, exceeds = appliance.ports[1], partial(exceeded, first_answer=first_answer)
     produce(port)  # creates the topic, and warms up
     before = counters_of_broker(appliance)
     with contextlib.ExitStack() as stack:
@@ -153,7 +159,7 @@ def test_client_that_connects_without_end_delays_neither_connected_nor_new_produ
         load.expect(flood, "connected")
         load.begin(flood)
         load.expect(flood, "sent")
-        calm, flooded = measure(appliance, [flood], lambda: None)
+        calm, flooded = measure(appliance, [flood], lambda: None, exceeds)
         status = appliance.status()
     after = status["counters"]["broker"]
     assert after["turn_waits"] > before["turn_waits"], "the flood never had to wait, so nothing was measured"
@@ -162,7 +168,7 @@ def test_client_that_connects_without_end_delays_neither_connected_nor_new_produ
         assert after["tls_failures"] > before["tls_failures"] + CHURN, (
             "there were no handshakes, so nothing was measured"
         )
-    assert exceeded(calm, flooded) == []
+    assert exceeds(calm, flooded) == []
     assert {name: role["restarts"] for name, role in status["roles"].items() if role["restarts"]} == {}
 
 
