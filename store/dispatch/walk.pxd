@@ -1,5 +1,6 @@
 cimport cython
 
+from headrace.protocol.ascii_hash cimport as_int, hash_ascii
 from headrace.protocol.big_endian cimport address_of, copy_bytes, find_byte, is_equal, load_i32, load_i64
 from headrace.protocol.record_layout cimport (
     BLANK_RECORD, QUEUE_ID_AT, QUEUE_OFFSET_AT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, WHOLE,
@@ -70,7 +71,3 @@ cdef class LogWalk:
 
     @cython.locals(value=cython.longlong, index=IndexCursor)
     cdef _put_key(self, _Topic topic, Py_ssize_t at, Py_ssize_t end, long long physical_offset, long long store_timestamp)
-
-@cython.locals(value=cython.uint, seen=cython.uint)
-cdef long long _hash_ascii(const unsigned char *data, Py_ssize_t at, Py_ssize_t end, unsigned int value)
-cdef int _as_int(unsigned int value)

@@ -26,6 +26,7 @@ from store.index.writer import IndexWriter
 
 if not cython.compiled:
     from headrace.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+    from headrace.protocol.ascii_hash import as_int, hash_ascii
     from headrace.protocol.big_endian import address_of, copy_bytes, find_byte, is_equal, load_i32, load_i64
     from headrace.protocol.record_layout import (
         BLANK_RECORD,
@@ -240,10 +241,10 @@ class LogWalk:
     def _tags_code(self) -> int:
         if self._tags == 0:
             return 0
-        value = _hash_ascii(self._log, self._tags, self._tags_end, 0)
+        value = hash_ascii(self._log, self._tags, self._tags_end, 0)
         if value < 0:
             return tags_code(copy_bytes(self._log, self._tags, self._tags_end).decode(errors="replace"))
-        return _as_int(value)
+        return as_int(value)
 
     def _put_keys(self, topic: _Topic, physical_offset: int, store_timestamp: int) -> None:
         assert self._index is not None
@@ -275,40 +276,14 @@ class LogWalk:
         assert self._index_writer is not None
         if index.count >= index.capacity:
             index = self._index = self._index_writer.with_room()
-        value = _hash_ascii(self._log, at, end, topic.key_hash)
+        value = hash_ascii(self._log, at, end, topic.key_hash)
         if value < 0:
             key = copy_bytes(self._log, at, end)
             value = string_hash((topic.name + b"#" + key).decode(errors="replace"))
         else:
-            value = _as_int(value)
+            value = as_int(value)
         if value < 0:
             value = -value
         if value > _HASH_MAX:
             value = 0  # compat: Java's int has no absolute value of -2**31
         index.put(value, physical_offset, store_timestamp)
-
-
-def _hash_ascii(data: memoryview, at: int, end: int, value: int) -> int:
-    """Java's hash of the text that goes on with these bytes, as an unsigned number; -1 if they are not all ASCII."""
-    if cython.compiled:
-        seen = 0
-        while at < end:
-            value = value * 31 + data[at]
-            seen |= data[at]
-            at += 1
-        if seen & 0x80:
-            return -1
-        return value
-    text = bytes(data[at:end])
-    if not text.isascii():
-        return -1
-    for unit in text:
-        value = (value * 31 + unit) & 0xFFFFFFFF
-    return value
-
-
-def _as_int(value: int) -> int:
-    """An unsigned 32-bit number as Java's int."""
-    if cython.compiled:
-        return value
-    return value - 0x100000000 if value & 0x80000000 else value

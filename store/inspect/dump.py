@@ -129,7 +129,7 @@ def _dump_log_file(file: StoredFile, position: int) -> Iterator[Line]:
         except HeadraceError:
             break
         at += size
-    yield {"kind": "end", "file": file.name, "position": at, "offset": file.start + at, "zero": is_zero(view, at)}
+    yield {"kind": "end", "file": file.name, "position": at, "offset": file.start + at, "zero": is_zero(file, at)}
 
 
 def _describe_record(file: StoredFile, at: int, size: int, magic: int) -> Line:

@@ -3,6 +3,7 @@
 A running appliance may delete files between their listing and their opening; what is left is still without gaps.
 """
 
+import errno
 import mmap
 import os
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 _ZEROS = bytes(1 << 20)
+START_MAX = 1 << 62  # limit: what begins there, and is as long as a file, ends at a number of 64 bits
 
 
 class StoredFile(Struct, frozen=True):
@@ -45,10 +47,10 @@ def commit_log_directory(store: Path) -> Path:
 
 
 def list_files(directory: Path) -> list[StoredFile]:
-    """The files of a directory of mapped files, in order; names that are no numbers are skipped."""
+    """The files of a directory of mapped files, in order; names that are no numbers, or too high ones, are skipped."""
     files: list[StoredFile] = []
     for entry in _entries(directory):
-        if entry.name.isdecimal() and entry.is_file():
+        if entry.name.isdecimal() and int(entry.name) < START_MAX and entry.is_file():
             file = open_file(Path(entry.path))
             if file is None:
                 files.clear()  # deleted meanwhile, and the oldest are deleted first: those before it are gone, too
@@ -77,13 +79,36 @@ def list_queues(directory: Path) -> Iterator[QueueDirectory]:
                     yield QueueDirectory(Path(queue.path), topic.name, int(queue.name))
 
 
-def is_zero(view: memoryview, start: int) -> bool:
-    """Whether nothing but zeros follows from `start` on."""
-    for at in range(start, len(view), len(_ZEROS)):
-        piece = bytes(view[at : at + len(_ZEROS)])
-        if piece != _ZEROS[: len(piece)]:
-            return False
+def is_zero(file: StoredFile, start: int) -> bool:
+    """Whether nothing but zeros follows from `start` on. Holes are not read: most of a store's files are not yet written."""
+    for begin, end in _stored_parts(file, start):
+        for at in range(begin, end, len(_ZEROS)):
+            piece = bytes(file.view[at : min(at + len(_ZEROS), end)])
+            if piece != _ZEROS[: len(piece)]:
+                return False
     return True
+
+
+def _stored_parts(file: StoredFile, start: int) -> Iterator[tuple[int, int]]:
+    """The parts of a file, from `start` on, that are no holes."""
+    size = len(file.view)
+    try:
+        descriptor = os.open(file.path, os.O_RDONLY)
+    except FileNotFoundError:
+        return  # deleted meanwhile
+    try:
+        end = start
+        while end < size:
+            try:
+                begin = os.lseek(descriptor, end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    return
+                raise
+            end = os.lseek(descriptor, begin, os.SEEK_HOLE)
+            yield begin, min(end, size)
+    finally:
+        os.close(descriptor)
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:

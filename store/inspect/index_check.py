@@ -4,7 +4,6 @@ Not wrong, because RocketMQ does it too: keys of deleted records; a record's key
 the first time of a file counted from the end of the file before.
 """
 
-from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,29 +12,29 @@ from headrace.model import properties as names
 from headrace.model import sys_flag as sys_flags
 from headrace.model.java_hash import string_hash
 from headrace.model.message import MessageExt
-from store.index.layout import ENTRY, TIME_DIFF_MAX, entry_position, file_size, fold_hash, slot_position
+from store.index.layout import ENTRY, HEADER_SIZE, SLOT_SIZE, entry_position, file_size, fold_hash
 from store.index.reader import IndexHeader, read_header
 from store.inspect.files import StoredFile, list_files
 from store.inspect.finding import Finding, Progress
+from store.inspect.key_entries import KeyEntries, follow_chains
 from store.inspect.log import InspectedLog
 
 _PART = "index"
+_EVERYTHING = (1 << 63) - 1
+_SLOTS_AT_ONCE = 4096
 
 
 class _Key(NamedTuple):
-    """One entry on its way to be compared with the log."""
+    """One entry, to be compared with a record."""
 
     name: str
     number: int
     key_hash: int
-    physical_offset: int
-    seconds: int
-    begin_timestamp: int
-    """From which `seconds` count; -1: not known, the file before is gone."""
+    is_time_right: bool
 
 
 class IndexCheck:
-    """All IndexFiles. `check_files` first, then `see` each record in the order of the log, then `finish`."""
+    """All IndexFiles. `check_files` first, then `see` each record in the order of the log, or let an Agreement walk over it, then `finish`."""
 
     def __init__(self, store: Path, log: InspectedLog, slots: int, entries: int, is_running: bool) -> None:
         self._log = log
@@ -49,15 +48,23 @@ class IndexCheck:
                 self._files.append((file, read_header(file.view)))
             else:
                 self._strangers.append(file)
-        self._first_offset = -1
-        self._last_offset = -1
+        self.first_offset = -1
+        self.last_offset = -1
         for file, header in self._files:
             if header.next_number > 1:
-                if self._first_offset < 0:
-                    self._first_offset = self._entry(file, 1)[1]
-                self._last_offset = header.end_physical_offset
-        self._keys = self._read_keys()
-        self._ahead: _Key | None = next(self._keys, None)
+                if self.first_offset < 0:
+                    self.first_offset = self._entry(file, 1)[1]
+                self.last_offset = header.end_physical_offset
+        # The first entry's seconds count from the end of the file before; without one it is not known from when.
+        first_begins = [-1, *(header.end_timestamp for _, header in self._files)]
+        self.keys = KeyEntries(
+            [
+                (file.view, min(header.next_number, entries), first_begin, header.begin_timestamp)
+                for (file, header), first_begin in zip(self._files, first_begins, strict=False)
+            ],
+            slots,
+        )
+        """At the first entry to which the log has not come."""
         self._disorder = False
 
     def check_files(self) -> Iterator[Finding | Progress]:
@@ -77,19 +84,20 @@ class IndexCheck:
         offset = record.physical_offset
         yield from self._skip_before(offset)
         found: list[_Key] = []
-        while self._ahead is not None and self._ahead.physical_offset == offset:
-            found.append(self._ahead)
-            self._ahead = next(self._keys, None)
+        keys = self.keys
+        while keys.is_there and keys.physical_offset == offset:
+            found.append(_Key(self._name, keys.number, keys.key_hash, keys.is_time_right(record.store_timestamp)))
+            keys.go_to(keys.file, keys.number + 1)
         wanted = _hashes_of(record)
         for key in found:
             if key.key_hash not in wanted:
                 what = f"entry {key.number} points to the record at {offset}, which does not have this key"
                 yield Finding(_PART, key.name, what, offset)
-            elif not _is_time_right(key, record.store_timestamp):
+            elif not key.is_time_right:
                 what = f"entry {key.number} has a different timestamp from its record at {offset}"
                 yield Finding(_PART, key.name, what, offset)
         # The first file may begin, and the last one end, in the middle of a record's keys.
-        is_whole = self._first_offset < offset < self._last_offset
+        is_whole = self.first_offset < offset < self.last_offset
         missing = set(wanted) - {key.key_hash for key in found}
         if is_whole and missing and not self._disorder:
             what = f"{len(missing)} keys of the record at {offset} are not indexed"
@@ -97,40 +105,44 @@ class IndexCheck:
 
     def finish(self) -> Iterator[Finding]:
         """The entries that lead beyond the log's end."""
-        yield from self._skip_before(1 << 62)
+        yield from self._skip_before(_EVERYTHING)
 
     def _check_file(self, file: StoredFile, header: IndexHeader) -> Iterator[Finding]:
         count = header.next_number
         if count > self._capacity:
             yield Finding(_PART, file.name, f"header has {count} entries, but the capacity is {self._capacity}")
             return
-        newest = array("i", bytes(4 * self._slots))
-        used = 0
-        for number in range(1, count):
+        newest = memoryview(bytearray(SLOT_SIZE * self._slots))
+        number, used = follow_chains(file.view, self._slots, 1, count, newest)
+        while number < count:
             key_hash, _, _, previous = self._entry(file, number)
             if key_hash < 0:
                 yield Finding(_PART, file.name, f"entry {number} has an invalid hash: {key_hash}")
-                continue
-            slot = key_hash % self._slots
-            used += newest[slot] == 0
-            if previous != newest[slot]:
-                what = f"entry {number} follows entry {previous} in its slot's chain instead of {newest[slot]}"
+            else:
+                slot = key_hash % self._slots
+                expected = _load_slot(newest, slot)
+                used += expected == 0
+                what = f"entry {number} follows entry {previous} in its slot's chain instead of {expected}"
                 yield Finding(_PART, file.name, what)
-            newest[slot] = number
+                newest[slot * SLOT_SIZE : (slot + 1) * SLOT_SIZE] = number.to_bytes(SLOT_SIZE, "big")
+            number, more = follow_chains(file.view, self._slots, number + 1, count, newest)
+            used += more
         yield from self._check_slots(file, newest, count)
         if count > 1:
             yield from self._check_header(file, header, used)
 
-    def _check_slots(self, file: StoredFile, newest: "array[int]", count: int) -> Iterator[Finding]:
-        for slot in range(self._slots):
-            at = slot_position(slot)
-            value = int.from_bytes(file.view[at : at + 4], "big", signed=True)
-            if value != newest[slot] and not (self._is_running and value >= count - 1):
-                yield Finding(
-                    _PART,
-                    file.name,
-                    f"slot {slot} points to entry {value}, but the newest of its chain is {newest[slot]}",
-                )
+    def _check_slots(self, file: StoredFile, newest: memoryview, count: int) -> Iterator[Finding]:
+        table = file.view[HEADER_SIZE : HEADER_SIZE + SLOT_SIZE * self._slots]
+        for first in range(0, self._slots, _SLOTS_AT_ONCE):
+            last = min(first + _SLOTS_AT_ONCE, self._slots)
+            stored = bytes(table[first * SLOT_SIZE : last * SLOT_SIZE])
+            if stored == bytes(newest[first * SLOT_SIZE : last * SLOT_SIZE]):
+                continue
+            for slot in range(first, last):
+                value, expected = _load_slot(stored, slot - first), _load_slot(newest, slot)
+                if value != expected and not (self._is_running and value >= count - 1):
+                    what = f"slot {slot} points to entry {value}, but the newest of its chain is {expected}"
+                    yield Finding(_PART, file.name, what)
 
     def _check_header(self, file: StoredFile, header: IndexHeader, used: int) -> Iterator[Finding]:
         first, last = self._entry(file, 1)[1], self._entry(file, header.next_number - 1)[1]
@@ -151,30 +163,22 @@ class IndexCheck:
         if header.slots_used != used and not self._is_running:
             yield Finding(_PART, file.name, f"header has {header.slots_used} used slots, but {used} were found")
 
-    def _read_keys(self) -> Iterator[_Key]:
-        """All entries of all files, oldest first."""
-        before: IndexHeader | None = None
-        for file, header in self._files:
-            for number in range(1, min(header.next_number, self._capacity)):
-                key_hash, offset, seconds, _ = self._entry(file, number)
-                begin = header.begin_timestamp
-                if number == 1:
-                    begin = before.end_timestamp if before is not None else -1
-                yield _Key(file.name, number, key_hash, offset, seconds, begin)
-            before = header
+    @property
+    def _name(self) -> str:
+        """Of the file that `keys` is in."""
+        return self._files[self.keys.file][0].name
 
     def _skip_before(self, offset: int) -> Iterator[Finding]:
-        while self._ahead is not None and self._ahead.physical_offset < offset:
-            key = self._ahead
-            self._ahead = next(self._keys, None)
-            if self._ahead is not None and self._ahead.physical_offset < key.physical_offset and not self._disorder:
+        keys = self.keys
+        while keys.is_there and keys.physical_offset < offset:
+            name, number, physical_offset = self._name, keys.number, keys.physical_offset
+            has_next = keys.go_to(keys.file, number + 1)
+            if has_next and keys.physical_offset < physical_offset and not self._disorder:
                 self._disorder = True
-                yield Finding(
-                    _PART, self._ahead.name, f"entry {self._ahead.number} points to a lower offset than its predecessor"
-                )
-            if not self._log.is_gone(key.physical_offset) and not self._log.has_vanished(key.physical_offset):
-                what = f"entry {key.number} points to {key.physical_offset}, where no record begins"
-                yield Finding(_PART, key.name, what, key.physical_offset)
+                yield Finding(_PART, self._name, f"entry {keys.number} points to a lower offset than its predecessor")
+            if not self._log.is_gone(physical_offset) and not self._log.has_vanished(physical_offset):
+                what = f"entry {number} points to {physical_offset}, where no record begins"
+                yield Finding(_PART, name, what, physical_offset)
 
     def _entry(self, file: StoredFile, number: int) -> tuple[int, int, int, int]:
         key_hash, offset, seconds, previous = ENTRY.unpack_from(file.view, entry_position(self._slots, number))
@@ -191,10 +195,5 @@ def _hashes_of(record: MessageExt) -> list[int]:
     return [fold_hash(string_hash(f"{record.topic}#{key}")) for key in keys if key]
 
 
-def _is_time_right(key: _Key, store_timestamp: int) -> bool:
-    if key.begin_timestamp < 0:
-        return True
-    seconds = 0
-    if key.begin_timestamp > 0:
-        seconds = min(max(0, (store_timestamp - key.begin_timestamp) // 1000), TIME_DIFF_MAX)
-    return key.seconds == seconds
+def _load_slot(table: memoryview | bytes, slot: int) -> int:
+    return int.from_bytes(table[slot * SLOT_SIZE : (slot + 1) * SLOT_SIZE], "big", signed=True)

@@ -9,13 +9,15 @@ from headrace.model.message import MessageExt
 from headrace.protocol.big_endian import load_i32
 from headrace.protocol.record import decode_record
 from headrace.protocol.record_layout import TOTAL_SIZE_AT
+from store.commit_log.record_check import store_timestamp_of
 from store.commit_log.scanner import BLANK, REASONS, WRONG_CRC, check_record
-from store.inspect.files import StoredFile, commit_log_directory, is_zero, list_files, open_file
+from store.inspect.agreement import Agreement
+from store.inspect.files import START_MAX, StoredFile, commit_log_directory, is_zero, list_files, open_file
 from store.inspect.finding import Finding, Progress
 from store.paths import DIGITS_OF_A_NAME, file_name
 
 _PART = "commitlog"
-_PROGRESS_RECORDS = 4096  # limit: some tens of milliseconds of reading
+_STEP_BYTES = 1 << 22  # limit: of reading between two reports of progress
 
 
 class InspectedLog:
@@ -49,7 +51,7 @@ class InspectedLog:
         """Names, lengths and gaps."""
         expected = self.min_offset
         for entry in sorted(os.listdir(self._directory) if self._directory.is_dir() else []):
-            if not (entry.isdecimal() and len(entry) == DIGITS_OF_A_NAME):
+            if not (entry.isdecimal() and len(entry) == DIGITS_OF_A_NAME and int(entry) < START_MAX):
                 yield Finding(_PART, entry, "not a CommitLog file; brokers refuse to open a directory with other files")
         for name in self._names:
             file = open_file(self._directory / name)
@@ -59,8 +61,8 @@ class InspectedLog:
                 yield Finding(_PART, name, f"does not follow the file before it: {file_name(expected)} is missing")
             expected = int(name) + self.file_size
 
-    def read(self) -> Iterator[MessageExt | Finding | Progress]:
-        """All records in physical order, and what is wrong between them."""
+    def read(self, agreement: Agreement) -> Iterator[MessageExt | Finding | Progress]:
+        """The records to be looked at, in physical order, and what is wrong between them; those that agree with all entries are only walked over."""
         total = len(self._names) * self.file_size
         has_ended = False
         for number, name in enumerate(self._names):
@@ -71,15 +73,15 @@ class InspectedLog:
                     self.end = min(self.end, self.limit)
                 continue
             if has_ended:
-                if not self._is_beyond_limit(file.start) and not is_zero(file.view, 0):
+                if not self._is_beyond_limit(file.start) and not is_zero(file, 0):
                     yield Finding(_PART, name, f"not empty, although the log ends before it, at {self.end}", file.start)
                 continue
-            has_ended = yield from self._read_file(file, number * self.file_size, total)
+            has_ended = yield from self._read_file(file, agreement, number * self.file_size, total)
         yield Progress(_PART, total, total)
 
     def record_at(self, physical_offset: int, size: int) -> MessageExt | None:
         """The record of this size that begins here; None if there is none. Bodies are not checked again."""
-        if size <= 0 or not self.min_offset <= physical_offset < self.end:
+        if size <= 0 or not self.file_size or not self.min_offset <= physical_offset < self.end:
             return None
         start = physical_offset - physical_offset % self.file_size
         if self._open is None or self._open.start != start:
@@ -105,12 +107,22 @@ class InspectedLog:
         return not (self._directory / file_name(physical_offset - physical_offset % self.file_size)).exists()
 
     def _read_file(
-        self, file: StoredFile, before: int, total: int
+        self, file: StoredFile, agreement: Agreement, before: int, total: int
     ) -> Generator[MessageExt | Finding | Progress, None, bool]:
         """One file's records; returns whether the log ends in it."""
-        view, at, count = file.view, 0, 0
+        view, at, next_report = file.view, 0, _STEP_BYTES
         limit = len(view) if self.limit is None else min(len(view), self.limit - file.start)
         while at < limit:
+            at = agreement.walk(view, at, min(limit, next_report), limit, file.start)
+            if agreement.last >= 0:
+                self.last_timestamp = store_timestamp_of(view, agreement.last)
+                self.end = file.start + at
+            if at >= next_report:
+                yield Progress(_PART, before + at, total)
+                next_report = at + _STEP_BYTES
+                continue
+            if at >= limit:
+                break
             offset = file.start + at
             size = check_record(view, at, limit, offset, check_crc=True)
             if size == BLANK:
@@ -129,9 +141,6 @@ class InspectedLog:
             at += size
             self.end = file.start + at
             yield message
-            count += 1
-            if count % _PROGRESS_RECORDS == 0:
-                yield Progress(_PART, before + at, total)
         if self.limit is None:
             yield Finding(_PART, file.name, "no blank record at the end of the file", file.end)
         return self._is_beyond_limit(self.end)
@@ -146,7 +155,7 @@ class InspectedLog:
         offset = file.start + at
         if self.limit is not None and offset < self.limit:
             yield Finding(_PART, file.name, f"published, but no valid record at {offset}: {reason}", offset)
-        elif self.limit is None and not is_zero(file.view, at):
+        elif self.limit is None and not is_zero(file, at):
             what = f"the bytes after the last record, at {offset}, are neither a record nor zeros: {reason}"
             yield Finding(
                 _PART, file.name, f"{what} (torn by a crash, or left over from a RocketMQ broker's recovery)", offset

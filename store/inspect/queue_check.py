@@ -20,7 +20,6 @@ from headrace.protocol import fastjson
 from headrace.protocol.consume_queue_layout import (
     BATCH_ENTRY,
     BATCH_ENTRY_SIZE,
-    ENTRY,
     ENTRY_SIZE,
     FILLER_SIZE,
     is_ext_address,
@@ -28,9 +27,10 @@ from headrace.protocol.consume_queue_layout import (
 from ipc.queue_table import QueueTable
 from store.deleted_topics import DeletedTopicsUnreadable, read_deleted_topics
 from store.inspect.dump import open_units
-from store.inspect.files import QueueDirectory, list_files, list_queues
+from store.inspect.files import QueueDirectory, is_zero, list_files, list_queues
 from store.inspect.finding import Finding, Progress
 from store.inspect.log import InspectedLog
+from store.inspect.queue_entries import QueueEntries
 from store.paths import StorePaths
 
 _PART = "consumequeue"
@@ -63,11 +63,12 @@ class InspectedQueue:
         self.queue_id = directory.queue_id
         self._files = list_files(directory.path)
         self._file_size = len(self._files[0].view) if self._files else 0
-        self.first = self._files[0].start // ENTRY_SIZE if self._files else 0
-        self.end = self._find_end() if published is None else max(published, self.first)
+        self.entries = QueueEntries([file.view for file in self._files], self._files[0].start if self._files else 0)
+        if published is None:
+            self.entries.find_end()
+        else:
+            self.entries.end = max(published, self.first)
         self.units = open_units(store, directory)
-        self.matched = 0
-        """Entries to which the log has come."""
         self.missing: list[int] = []
         """Physical offset of the first record without an entry, and one more for each further one."""
 
@@ -89,54 +90,53 @@ class InspectedQueue:
 
     def check_end(self) -> Iterator[Finding]:
         """That nothing stands after the queue's end. Only of a stopped store: a running one writes there."""
-        for number in range(self.end + 1, self._capacity_end):
-            if self._read(number).size > 0:
+        position = (self.end + 1) * ENTRY_SIZE
+        if all(is_zero(file, max(0, position - file.start)) for file in self._files):
+            return
+        for number in range(self.end + 1, self.entries.capacity_end):
+            self.entries.read(number)
+            if self.entries.size > 0:
                 what = f"entry {self.end} is empty, but there are entries after it, such as {number}"
                 yield Finding(_PART, self.where, what)
                 return
 
+    @property
+    def first(self) -> int:
+        """The queue offset of the first entry."""
+        return self.entries.first
+
+    @property
+    def end(self) -> int:
+        """The queue offset after the last entry."""
+        return self.entries.end
+
     def entry(self, queue_offset: int) -> Entry | None:
         """The entry at a queue offset; None before the first and from `end` on."""
-        return self._read(queue_offset) if self.first <= queue_offset < self.end else None
+        entries = self.entries
+        if not self.first <= queue_offset < self.end:
+            return None
+        entries.read(queue_offset)
+        return Entry(entries.physical_offset, entries.size, entries.tags_code)
 
-    def entries(self) -> Iterator[tuple[int, Entry]]:
+    def all(self) -> Iterator[tuple[int, Entry]]:
         """All entries with their queue offsets."""
         for number in range(self.first, self.end):
-            yield number, self._read(number)
+            entry = self.entry(number)
+            if entry is not None:
+                yield number, entry
 
     def first_real(self) -> Entry | None:
         """The first entry that is no filler."""
-        return next((entry for _, entry in self.entries() if not entry.is_filler), None)
+        return next((entry for _, entry in self.all() if not entry.is_filler), None)
 
     def last_real(self) -> Entry | None:
         """The last entry that is no filler."""
         entry = self.entry(self.end - 1)
         return None if entry is None or entry.is_filler else entry
 
-    @property
-    def _capacity_end(self) -> int:
-        return self.first + len(self._files) * self._file_size // ENTRY_SIZE
-
-    def _find_end(self) -> int:
-        number = self.first
-        for file in self._files:
-            for at in range(0, len(file.view) - ENTRY_SIZE + 1, ENTRY_SIZE):
-                offset, size, _ = ENTRY.unpack_from(file.view, at)
-                if offset < 0 or size <= 0:
-                    return number
-                number += 1
-        return number
-
-    def _read(self, number: int) -> Entry:
-        position = number * ENTRY_SIZE - self._files[0].start
-        index, at = divmod(position, self._file_size)
-        if index >= len(self._files):
-            return Entry(0, 0, 0)
-        return Entry(*ENTRY.unpack_from(self._files[index].view, at))
-
 
 class QueueCheck:
-    """All queues. `see` each record in the order of the log, then `finish`."""
+    """All queues. `see` each record in the order of the log, or let an Agreement walk over it, then `finish`."""
 
     def __init__(self, store: Path, log: InspectedLog, table: QueueTable | None, reput_offset: int | None) -> None:
         """`table` and `reput_offset` are those of a running store."""
@@ -156,6 +156,10 @@ class QueueCheck:
         self._deleted = self._read_deleted()
         self._dispatched = self._find_dispatched(store) if reput_offset is None else reput_offset
         self._without_queue: dict[tuple[str, int], list[int]] = {}
+
+    def entries(self) -> dict[tuple[str, int], QueueEntries]:
+        """The entries of all queues, by topic and queue id."""
+        return {key: queue.entries for key, queue in self._queues.items()}
 
     def check_files(self) -> Iterator[Finding]:
         """What can be seen without the log."""
@@ -223,7 +227,7 @@ class QueueCheck:
             if is_due and not self._is_of_former_life(queue, offset):
                 queue.missing.append(offset)
         elif entry.physical_offset == offset:
-            queue.matched += 1
+            queue.entries.matched += 1
             yield from _compare(queue, queue_offset, entry, record, is_main)
         elif entry.physical_offset < offset and not entry.is_filler and is_due:
             what = f"entry {queue_offset} points to {entry.physical_offset}, but the record with that queue offset is at {offset}"
@@ -241,15 +245,12 @@ class QueueCheck:
         return queue.first == 0 and first.physical_offset > physical_offset
 
     def _check_unmatched(self, queue: InspectedQueue) -> Iterator[Finding]:
-        kept = [
-            (number, entry)
-            for number, entry in queue.entries()
-            if not entry.is_filler and not self._log.is_gone(entry.physical_offset)
-        ]
-        if len(kept) == queue.matched:
+        if queue.entries.count_kept(self._log.min_offset) == queue.entries.matched:
             return
         before = -1
-        for number, entry in kept:
+        for number, entry in queue.all():
+            if entry.is_filler or self._log.is_gone(entry.physical_offset):
+                continue
             if entry.physical_offset <= before:
                 yield Finding(
                     _PART, queue.where, f"entry {number} points to a lower offset than {before}", entry.physical_offset

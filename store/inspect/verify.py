@@ -16,6 +16,7 @@ from ipc.errors import IpcError
 from ipc.instance import Instance
 from store.checkpoint import read_checkpoint
 from store.config import StoreConfig
+from store.inspect.agreement import Agreement
 from store.inspect.finding import Finding, Progress
 from store.inspect.index_check import IndexCheck
 from store.inspect.log import InspectedLog
@@ -54,7 +55,8 @@ def _check_files(path: Path, slots: int, entries: int, instance: Instance | None
     yield from log.check_files()
     yield from queues.check_files()
     yield from index.check_files()
-    for seen in log.read():
+    agreement = Agreement(queues.entries(), index.keys, index.first_offset, index.last_offset)
+    for seen in log.read(agreement):
         if isinstance(seen, MessageExt):
             yield from queues.see(seen)
             yield from index.see(seen)

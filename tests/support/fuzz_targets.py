@@ -24,6 +24,7 @@ from broker.connections.hot_access import HotAccess
 from broker.pulling.hot_pull import PullPath, PullPlan
 from broker.sending.hot_send import PARTIAL
 from headrace.errors import HeadraceError
+from headrace.model.java_hash import tags_code
 from headrace.protocol import acl_signature, bodies, fastjson, headers, record
 from headrace.protocol.batch import decode_batch
 from headrace.protocol.binary_header import decode_binary_header
@@ -52,6 +53,10 @@ from store.filter.sql_compile import compile_expression
 from store.index.cursor import IndexCursor
 from store.index.key_chain import KeyChain
 from store.index.layout import HEADER, file_size
+from store.index.reader import read_header
+from store.inspect.agreement import Agreement
+from store.inspect.key_entries import KeyEntries, follow_chains
+from store.inspect.queue_entries import QueueEntries
 from store.query.gather import Gatherer
 from store.query.key_match import record_with_key
 from support import fuzz_seeds, hot_sends
@@ -752,10 +757,21 @@ class KeyChains(_Mutated):
 class Walked(_LogTarget):
     """Dispatch of a log: entries of queues and indexes, in memory."""
 
-    weight = 7
+    weight = 5
 
     def run(self, data: bytes) -> object:
         end, entries, file = self.cut(data)
+        steps, walk, queues, indexes = self.dispatch(end, entries, file)
+        shown = [
+            (key, one.position, one.max_physical_offset, bytes(one.window.view))
+            for key, one in queues.cursors.items()
+            if one.window is not None
+        ]
+        return steps, walk.records, queues.unusual, shown, [bytes(one) for one in indexes.files]
+
+    @staticmethod
+    def dispatch(end: int, entries: memoryview, file: memoryview) -> tuple[object, LogWalk, _Queues, _Indexes]:
+        """Dispatches what `cut` returned: the outcome of each step, and what was written."""
         queues = _Queues()
         # What a damaged IndexFile header may hold: some bytes of the entries.
         header = bytes(entries[: HEADER.size]) if end & 3 == 3 else b""
@@ -774,12 +790,79 @@ class Walked(_LogTarget):
                 at = magic - 4 if magic >= 0 else end
             elif answer != END:
                 break
-        shown = [
-            (key, one.position, one.max_physical_offset, bytes(one.window.view))
-            for key, one in queues.cursors.items()
-            if one.window is not None
+        return steps, walk, queues, indexes
+
+
+class Agreed(Walked):
+    """What `verify` walks over in a dispatched log, when some of the files that dispatch built have changed since."""
+
+    weight = 4
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._queues: list[dict[tuple[str, int], bytes]] = []
+        for log in self.logs:
+            queues: dict[tuple[str, int], bytearray] = {}
+            for one in record.decode_records(log.data[: log.end]):
+                queue = queues.setdefault((one.topic, one.queue_id), bytearray(_Queues.ROOM * ENTRY_SIZE))
+                entry = ENTRY.pack(one.physical_offset, one.size_bytes, tags_code(one.tags))
+                queue[one.queue_offset * ENTRY_SIZE : (one.queue_offset + 1) * ENTRY_SIZE] = entry
+            self._queues.append({key: bytes(queue) for key, queue in queues.items()})
+
+    def run(self, data: bytes) -> object:
+        end, entries, file = self.cut(data)
+        _, _, _, indexes = self.dispatch(end, entries, file)
+        chance = random.Random(data[:200])
+        built = {key: self._changed(chance, one, entries) for key, one in self._queues[data[0]].items()}
+        read = {}
+        for key, view in built.items():
+            cut = chance.choice((len(view), 32 * ENTRY_SIZE, 50))
+            read[key] = QueueEntries(
+                [view[:cut], view[cut:]] if cut < len(view) else [view], chance.choice((0, 0, 0, 7, (1 << 62) - 5))
+            )
+            if chance.getrandbits(2):
+                read[key].end = read[key].capacity_end
+            else:
+                read[key].find_end()
+        slots, capacity = indexes.SLOTS, indexes.CAPACITY
+        files = [self._changed(chance, bytes(one), entries) for one in indexes.files]
+        headers = [read_header(one) for one in files]
+        counts = [min(one.next_number, capacity) for one in headers]
+        keys = KeyEntries(
+            [
+                (one, count, -1, header.begin_timestamp)
+                for one, count, header in zip(files, counts, headers, strict=True)
+            ],
+            slots,
+        )
+        agreement = Agreement(read, keys, -1, headers[-1].end_physical_offset)
+        at = 0
+        steps = []
+        for _ in range(12):
+            at = agreement.walk(file, at, end, end, 0)
+            steps.append((at, agreement.last, keys.is_there, keys.file, keys.number))
+            assert at <= end
+            size = check_record(file, at, end, at, check_crc=False)
+            if size <= 0:
+                break
+            at += size  # what `verify` looks at closely
+            if keys.is_there and chance.getrandbits(1):
+                keys.go_to(keys.file, keys.number + 1)
+        chains = [
+            follow_chains(one, slots, 1, count, memoryview(bytearray(4 * slots)))
+            for one, count in zip(files, counts, strict=True)
         ]
-        return steps, walk.records, queues.unusual, shown, [bytes(one) for one in indexes.files]
+        return steps, chains, [(one.end, one.matched, one.count_kept(end // 2)) for one in read.values()]
+
+    @staticmethod
+    def _changed(chance: random.Random, built: bytes, entries: memoryview) -> memoryview:
+        """The file in memory of its own; in one of three cases with some other bytes in it."""
+        view = memoryview(bytearray(built))
+        if chance.randrange(3) == 0 and len(entries) > 0:
+            at = chance.randrange(min(len(view), 200))
+            piece = bytes(entries[: chance.choice((1, 4, 8, 20))])[: len(view) - at]
+            view[at : at + len(piece)] = piece
+        return view
 
 
 class Decoded(_LogTarget):
@@ -964,7 +1047,7 @@ TARGETS: dict[str, type[Target]] = {
     for one in (
         Frames, JsonHeaders, BinaryHeaders, TypedHeaders, Bodies, Registrations, Batches, HaFrames, ControlLines,
         HotSends, SignedSends, HotPulls, SignedPulls, Records, KeyChains, Gathered, Walked, Decoded,
-        GatheredAndDecoded, Expressions, Requests,
+        GatheredAndDecoded, Agreed, Expressions, Requests,
     )
 }  # fmt: skip
 IN_BOTH_FORMS = (
@@ -976,6 +1059,7 @@ IN_BOTH_FORMS = (
     "KeyChains",
     "Gathered",
     "Walked",
+    "Agreed",
     "Decoded",
     "GatheredAndDecoded",
     "Expressions",

@@ -11,6 +11,8 @@ from headrace.protocol.consume_queue_layout import ENTRY
 from ipc.publish.flush import FlushPublisher
 from store.index.layout import entry_position, slot_position
 from store.inspect import files
+from store.inspect.agreement import Agreement
+from store.inspect.key_entries import KeyEntries
 from store.inspect.log import InspectedLog
 from store.inspect.verify import Finding, Progress, verify
 from store.paths import file_name
@@ -240,6 +242,20 @@ def test_files_deleted_while_they_are_listed_leave_no_gap(tmp_path: Path, monkey
     assert [file.start for file in files.list_files(tmp_path)] == [20, 30]
 
 
+def test_holes_of_a_file_are_not_read(tmp_path: Path) -> None:
+    """Reading so many zeros takes minutes; files of a store are mostly holes until they are written."""
+    path = tmp_path / file_name(0)
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    found = files.open_file(path)
+    assert found is not None
+    assert files.is_zero(found, 1)
+    patch(path, (1 << 39) + 5, b"x")
+    assert not files.is_zero(found, 0)
+    assert not files.is_zero(found, (1 << 39) + 5)
+    assert files.is_zero(found, (1 << 39) + 6)
+
+
 @pytest.mark.parametrize("deleted_before_listing", [True, False])
 def test_log_whose_files_are_all_deleted_meanwhile_still_ends_at_its_limit(
     deleted_before_listing: bool, tmp_path: Path
@@ -255,7 +271,7 @@ def test_log_whose_files_are_all_deleted_meanwhile_still_ends_at_its_limit(
         path.unlink()
     if deleted_before_listing:
         log.open(140000)
-    list(log.read())
+    list(log.read(Agreement({}, KeyEntries([], 1), -1, -1)))
     assert log.end == 140000
 
 

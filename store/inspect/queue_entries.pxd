@@ -1,0 +1,30 @@
+# The types of queue_entries.py.
+cimport cython
+
+from headrace.protocol.big_endian cimport address_of, load_i32, load_i64
+from headrace.protocol.consume_queue_layout cimport (
+    ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT, FILLER_SIZE,
+)
+
+cdef class QueueEntries:
+    cdef list _views
+    cdef object _view
+    cdef const unsigned char *_data
+    cdef Py_ssize_t _length
+    cdef long long _index, _file_size, _start
+    cdef readonly long long first
+    cdef readonly long long capacity_end
+    cdef public long long end
+    cdef public long long matched
+    cdef readonly long long physical_offset
+    cdef readonly int size
+    cdef readonly long long tags_code
+
+    @cython.locals(position=cython.longlong, index=cython.longlong, at=cython.longlong)
+    cpdef bint read(self, long long queue_offset) except -1
+
+    @cython.locals(number=cython.longlong)
+    cpdef long long find_end(self) except -1
+
+    @cython.locals(number=cython.longlong, count=cython.longlong)
+    cpdef long long count_kept(self, long long min_offset) except -1
