@@ -17,7 +17,7 @@ from store.inspect.agreement import Agreement
 from store.inspect.finding import Finding
 from store.inspect.log import InspectedLog
 from store.inspect.verify import verify
-from support.dispatched_store import SMALL, HandWrittenLog, dispatched_store
+from support.dispatched_store import FIRST_TIMESTAMP, SMALL, HandWrittenLog, dispatched_store
 
 SLOTS, ENTRIES = SMALL.max_hash_slot_num, SMALL.max_index_num
 EXTENDED = dataclasses.replace(
@@ -63,6 +63,7 @@ def usual(log: HandWrittenLog, number: int) -> int:
         queue_id=number % 2,
         properties=f"UNIQ_KEY\x01{number:032X}\x02KEYS\x01order-{number}  of-{number % 7}\x02TAGS\x01Tag{number % 3}",
         body=bytes([number % 251]) * (number % 300),
+        store_timestamp=FIRST_TIMESTAMP + number * 1500,
     )
 
 
