@@ -1,4 +1,4 @@
-"""Every page of the console by the rules of axe-core: screen readers, keyboard, contrast; light and dark."""
+"""Every page of the console: by the rules of axe-core (screen readers, keyboard, contrast; light and dark); nothing is cut, and nothing moves."""
 
 from collections.abc import Iterator
 
@@ -46,6 +46,25 @@ CUT = """() => {
 """What is empty, and what is cut, with nothing that shows it: a large screen may scroll tables, whose edges then have a shadow."""
 
 
+OBSERVE = """
+    window.moved = [];
+    window.note = (entries) => {
+        for (const { sources } of entries) for (const { node, previousRect, currentRect } of sources) {
+            const name = node?.id || node?.className || node?.nodeName;
+            if (Math.abs(previousRect.y - currentRect.y) > 1) moved.push(`${name}: ${previousRect.y} to ${currentRect.y}`);
+        }
+    };
+    window.observer = new PerformanceObserver((list) => note(list.getEntries()));
+    observer.observe({ type: 'layout-shift', buffered: true });
+"""
+CHARTS_ARE_DRAWN = """() => [...document.querySelectorAll('[data-chart]')].every(
+    (chart) => chart.querySelector('canvas') || chart.querySelector('.state').textContent)"""
+MOVED = """() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => {
+    note(observer.takeRecords());
+    resolve(moved);
+})))"""
+
+
 def test_pages_about_one_thing_are_reached(world: World) -> None:
     assert REACHED - set(world.pages) == set()
 
@@ -70,6 +89,20 @@ def test_nothing_is_cut_or_empty_and_the_header_is_one_row(world: World, page: P
         found[route] = page.evaluate(CUT)
         assert page.locator(".top").evaluate("top => top.offsetHeight") < 60
     assert {route: lines for route, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_nothing_moves_up_or_down_after_it_was_painted(world: World, page: Page, width: int) -> None:
+    """A user who points at a link would miss it; if it moves while the button is pressed, the click is lost."""
+    page.set_viewport_size({"width": width, "height": 4000})  # Chromium reports what moves in the window
+    log_in(page, world.port)
+    page.add_init_script(OBSERVE)
+    found = {}
+    for route, path in sorted(world.pages.items()):
+        page.goto(f"http://127.0.0.1:{world.port}{path}")
+        page.wait_for_function(CHARTS_ARE_DRAWN)
+        found[route] = page.evaluate(MOVED)
+    assert {route: moved for route, moved in found.items() if moved} == {}
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -64,3 +64,33 @@ def test_topic_is_exported_and_read_with_pyarrow(tmp_path: Path, page: Page) -> 
             table = ds.dataset(sorted(map(str, (folder / "Orders").glob("dt=*/*.parquet")))).to_table()
             assert set(table.column("topic").to_pylist()) == {"Orders"}
             assert sorted(table.column("body").to_pylist()) == expected
+
+
+def test_part_that_is_renewed_every_second_keeps_the_focus_and_loses_no_click(tmp_path: Path, page: Page) -> None:
+    port = free_port()
+    with Appliance(tmp_path / "data", settings=QUICK, console_port=port) as appliance:
+        wait_until(lambda: is_up(port), 30, "console")
+        first_administrator(appliance.data / "console", port)
+        with Producer("producers", appliance.name_server) as producer:
+            producer.send(Message("Orders", "one"))
+        log_in(page, port, "/exports")
+        page.get_by_text("Start an export").click()
+        page.get_by_label("Target: the name of a folder").fill("all")
+        page.get_by_role("button", name="Start", exact=True).click()
+        stop = page.get_by_role("button", name="Stop")
+        stop.wait_for()
+        running = page.content()  # the page is renewed as if the export never ended
+        page.route("**/exports/all", lambda route: route.fulfill(body=running, content_type="text/html; charset=utf-8"))
+        page.route("**/exports/all/stop", lambda route: route.fulfill(status=204))
+        stop.focus()
+        for _ in range(2):
+            page.locator("#running").evaluate("running => { running.isOld = true; }")
+            page.wait_for_function("() => !document.querySelector('#running').isOld")
+            expect(stop).to_be_focused()
+        stop.hover()
+        page.mouse.down()
+        for _ in range(2):
+            page.wait_for_event("requestfinished", lambda request: request.headers.get("hx-request") == "true")
+        with page.expect_request("**/exports/all/stop"):
+            page.mouse.up()
+        page.goto("about:blank")  # asks no more

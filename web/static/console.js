@@ -200,6 +200,12 @@
     for (const box of event.target.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = event.target.checked;
   }
 
+  // A part of the page that asks the server every second is left as it is while a button or link in it is pressed: a click is only one if what is
+  // pressed is still there when it is released.
+  function keepPressed(event) {
+    if (event.detail.target.matches("[hx-trigger^=every]:active")) event.detail.shouldSwap = false;
+  }
+
   // A part of the page that asked the server until something ended does not ask any more: what it names shows the outcome too, and the notice of
   // the beginning has had its time.
   function showOutcome(event) {
@@ -243,6 +249,7 @@
   window.addEventListener("pageshow", onShow);
   document.body.addEventListener("htmx:afterSwap", (event) => showTimes(event.detail.target.parentElement || document));
   document.body.addEventListener("htmx:afterSwap", showOutcome);
+  document.body.addEventListener("htmx:beforeSwap", keepPressed);
   document.body.addEventListener("htmx:load", (event) => takeUpFilters(event.detail.elt));
   document.addEventListener("keydown", onKey);
   document.getElementById("theme").addEventListener("click", toggleTheme);
