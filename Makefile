@@ -62,7 +62,7 @@ test-packages: $(VENV)/installed java  ## try the packages in dist/ on machines 
 wheels: $(VENV)/installed  ## build the wheels of the SDK and of the appliance in dist/
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python packaging/build_wheels.py dist
 
-bench: $(VENV)/bytecode build/compiled java  ## compare with Apache's broker; appends to bench/RESULTS.md, fails if a goal is missed (40 minutes; QUICK=1: five)
+bench: $(VENV)/bytecode build/compiled java  ## compare with Apache's broker; appends to bench/RESULTS.md, fails if a goal is missed (25 minutes; QUICK=1: five)
 	@# As in an installed package: without byte code a start takes 0.15 s longer, and memory is 6 MiB larger.
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	$(BIN)/python bench/compare.py $(if $(QUICK),--quick) $(ARGS)

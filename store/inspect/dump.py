@@ -30,7 +30,6 @@ from store.inspect.files import (
     is_zero,
     list_files,
     list_queues,
-    open_file,
 )
 
 Line = dict[str, Any]
@@ -78,8 +77,9 @@ def dump_batches(path: Path) -> Iterator[Line]:
     """The entries of RocketMQ 5's queues of batches."""
     for queue in list_queues(path / "batchconsumequeue"):
         for file in list_files(queue.path):
-            for at in range(0, len(file.view) - BATCH_ENTRY_SIZE + 1, BATCH_ENTRY_SIZE):
-                offset, size, tags, stored, base, count, compacted, _ = BATCH_ENTRY.unpack_from(file.view, at)
+            view = file.map() or b""
+            for at in range(0, len(view) - BATCH_ENTRY_SIZE + 1, BATCH_ENTRY_SIZE):
+                offset, size, tags, stored, base, count, compacted, _ = BATCH_ENTRY.unpack_from(view, at)
                 if size <= 0:
                     break
                 yield {
@@ -94,28 +94,32 @@ def dump_index(
 ) -> Iterator[Line]:
     """The IndexFiles: of each the header, the slots in use, the entries."""
     for file in list_files(path / "index"):
-        if len(file.view) < HEADER_SIZE:
+        view = file.map()
+        if view is None or len(view) < HEADER_SIZE:
             continue
         # order: the header first; a running dispatch stores what it counts before it counts it.
-        begin, end, begin_offset, end_offset, slots_used, count = HEADER.unpack(bytes(file.view[:HEADER_SIZE]))
+        begin, end, begin_offset, end_offset, slots_used, count = HEADER.unpack(bytes(view[:HEADER_SIZE]))
         yield {
             "kind": "index", "file": file.name, "beginTimestamp": begin, "endTimestamp": end, "beginPhyOffset": begin_offset,
             "endPhyOffset": end_offset, "hashSlotCount": slots_used, "indexCount": count, "slots": slots, "entries": entries,
         }  # fmt: skip
-        yield from _dump_slots(file, slots)
-        yield from _dump_entries(file, slots, count)
+        yield from _dump_slots(file.name, view, slots)
+        yield from _dump_entries(file.name, view, slots, count)
 
 
 def dump_checkpoint(path: Path) -> Iterator[Line]:
     """The checkpoint, if there is one."""
-    file = open_file(path / "checkpoint")
-    if file is not None and len(file.view) >= 8 * len(_CHECKPOINT_FIELDS):
-        values = [int.from_bytes(file.view[at : at + 8], "big", signed=True) for at in range(0, 40, 8)]
+    file = path / "checkpoint"
+    data = file.read_bytes() if file.exists() else b""
+    if len(data) >= 8 * len(_CHECKPOINT_FIELDS):
+        values = [int.from_bytes(data[at : at + 8], "big", signed=True) for at in range(0, 40, 8)]
         yield {"kind": "checkpoint", **dict(zip(_CHECKPOINT_FIELDS, values, strict=True))}
 
 
 def _dump_log_file(file: StoredFile, position: int) -> Iterator[Line]:
-    view, at = file.view, position
+    view, at = file.map(), position
+    if view is None:
+        return
     while at + PREFIX.size <= len(view):
         size, magic = PREFIX.unpack_from(view, at)
         where = {"file": file.name, "position": at, "offset": file.start + at}
@@ -125,15 +129,15 @@ def _dump_log_file(file: StoredFile, position: int) -> Iterator[Line]:
         if magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2) or not 0 < size <= len(view) - at:
             break
         try:
-            yield _describe_record(file, at, size, magic)
+            yield _describe_record(file, view, at, size, magic)
         except HeadraceError:
             break
         at += size
     yield {"kind": "end", "file": file.name, "position": at, "offset": file.start + at, "zero": is_zero(file, at)}
 
 
-def _describe_record(file: StoredFile, at: int, size: int, magic: int) -> Line:
-    message = decode_record(file.view[at : at + size])
+def _describe_record(file: StoredFile, view: memoryview, at: int, size: int, magic: int) -> Line:
+    message = decode_record(view[at : at + size])
     line: Line = {
         "kind": "record", "file": file.name, "position": at, "offset": message.physical_offset, "size": size, "magic": magic,
         "bodyCRC": message.body_crc, "queueId": message.queue_id, "flag": message.flag, "queueOffset": message.queue_offset,
@@ -173,8 +177,9 @@ def _format_host(host: Host) -> str:
 def _dump_queue(path: Path, queue: QueueDirectory) -> Iterator[Line]:
     units = open_units(path, queue)
     for file in list_files(queue.path):
-        for at in range(0, len(file.view) - ENTRY_SIZE + 1, ENTRY_SIZE):
-            offset, size, tags = ENTRY.unpack_from(file.view, at)
+        view = file.map() or b""
+        for at in range(0, len(view) - ENTRY_SIZE + 1, ENTRY_SIZE):
+            offset, size, tags = ENTRY.unpack_from(view, at)
             if size <= 0:
                 break
             line: Line = {
@@ -194,24 +199,24 @@ def open_units(path: Path, queue: QueueDirectory) -> ConsumeQueueExtReader | Non
     """The reader of a queue's extended units; None if it has none."""
     directory = path / "consumequeue_ext" / queue.topic / str(queue.queue_id)
     files = list_files(directory)
-    return ConsumeQueueExtReader(directory, len(files[0].view)) if files else None
+    return ConsumeQueueExtReader(directory, files[0].size) if files and files[0].size else None
 
 
-def _dump_slots(file: StoredFile, slots: int) -> Iterator[Line]:
+def _dump_slots(name: str, view: memoryview, slots: int) -> Iterator[Line]:
     for slot in range(slots):
         at = slot_position(slot)
-        value = int.from_bytes(file.view[at : at + SLOT_SIZE], "big", signed=True)
+        value = int.from_bytes(view[at : at + SLOT_SIZE], "big", signed=True)
         if value:
-            yield {"kind": "indexSlot", "file": file.name, "slot": slot, "value": value}
+            yield {"kind": "indexSlot", "file": name, "slot": slot, "value": value}
 
 
-def _dump_entries(file: StoredFile, slots: int, count: int) -> Iterator[Line]:
+def _dump_entries(name: str, view: memoryview, slots: int, count: int) -> Iterator[Line]:
     for number in range(1, count):
         at = entry_position(slots, number)
-        if at + INDEX_ENTRY.size > len(file.view):
+        if at + INDEX_ENTRY.size > len(view):
             return
-        key_hash, offset, seconds, previous = INDEX_ENTRY.unpack_from(file.view, at)
+        key_hash, offset, seconds, previous = INDEX_ENTRY.unpack_from(view, at)
         yield {
-            "kind": "indexEntry", "file": file.name, "number": number, "keyHash": key_hash, "offset": offset,
+            "kind": "indexEntry", "file": name, "number": number, "keyHash": key_hash, "offset": offset,
             "seconds": seconds, "previous": previous,
         }  # fmt: skip

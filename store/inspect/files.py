@@ -1,4 +1,4 @@
-"""The files of a store as they are on disk, mapped for reading; no setting is needed to find them.
+"""The files of a store as they are on disk; no setting is needed to find them.
 
 A running appliance may delete files between their listing and their opening; what is left is still without gaps.
 """
@@ -16,11 +16,11 @@ START_MAX = 1 << 62  # limit: what begins there, and is as long as a file, ends 
 
 
 class StoredFile(Struct, frozen=True):
-    """One file, mapped. `start` is the number in its name: where it begins in its stream of bytes."""
+    """One file. `start` is the number in its name: where it begins in its stream of bytes."""
 
     path: Path
     start: int
-    view: memoryview
+    size: int
 
     @property
     def name(self) -> str:
@@ -30,7 +30,27 @@ class StoredFile(Struct, frozen=True):
     @property
     def end(self) -> int:
         """Where the next file of the stream begins."""
-        return self.start + len(self.view)
+        return self.start + self.size
+
+    def read(self, at: int, size: int) -> bytes | None:
+        """At most so many bytes; None if it has gone."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            return os.pread(descriptor, size, at)
+        finally:
+            os.close(descriptor)
+
+    def map(self) -> memoryview | None:
+        """Its bytes, as many as it has now; None if it has gone. They take a descriptor and a mapping, of which a process may have few."""
+        try:
+            with open(self.path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+        except FileNotFoundError:
+            return None
 
 
 class QueueDirectory(Struct, frozen=True):
@@ -51,7 +71,7 @@ def list_files(directory: Path) -> list[StoredFile]:
     files: list[StoredFile] = []
     for entry in _entries(directory):
         if entry.name.isdecimal() and int(entry.name) < START_MAX and entry.is_file():
-            file = open_file(Path(entry.path))
+            file = find_file(Path(entry.path))
             if file is None:
                 files.clear()  # deleted meanwhile, and the oldest are deleted first: those before it are gone, too
             else:
@@ -59,15 +79,13 @@ def list_files(directory: Path) -> list[StoredFile]:
     return files
 
 
-def open_file(path: Path) -> StoredFile | None:
-    """A file, mapped; None if it has gone."""
+def find_file(path: Path) -> StoredFile | None:
+    """A file; None if it has gone."""
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            view = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+        size = path.stat().st_size
     except FileNotFoundError:
         return None
-    return StoredFile(path, int(path.name) if path.name.isdecimal() else 0, view)
+    return StoredFile(path, int(path.name) if path.name.isdecimal() else 0, size)
 
 
 def list_queues(directory: Path) -> Iterator[QueueDirectory]:
@@ -81,17 +99,12 @@ def list_queues(directory: Path) -> Iterator[QueueDirectory]:
 
 def is_zero(file: StoredFile, start: int) -> bool:
     """Whether nothing but zeros follows from `start` on. Holes are not read: most of a store's files are not yet written."""
-    for begin, end in _stored_parts(file, start):
-        for at in range(begin, end, len(_ZEROS)):
-            piece = bytes(file.view[at : min(at + len(_ZEROS), end)])
-            if piece != _ZEROS[: len(piece)]:
-                return False
-    return True
+    return all(piece == _ZEROS[: len(piece)] for piece in _stored_pieces(file, start))
 
 
-def _stored_parts(file: StoredFile, start: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file, from `start` on, that are no holes."""
-    size = len(file.view)
+def _stored_pieces(file: StoredFile, start: int) -> Iterator[bytes]:
+    """What is stored in a file from `start` on."""
+    size = file.size
     try:
         descriptor = os.open(file.path, os.O_RDONLY)
     except FileNotFoundError:
@@ -106,7 +119,8 @@ def _stored_parts(file: StoredFile, start: int) -> Iterator[tuple[int, int]]:
                     return
                 raise
             end = os.lseek(descriptor, begin, os.SEEK_HOLE)
-            yield begin, min(end, size)
+            for at in range(begin, min(end, size), len(_ZEROS)):
+                yield os.pread(descriptor, min(len(_ZEROS), end - at, size - at), at)
     finally:
         os.close(descriptor)
 

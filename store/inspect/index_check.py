@@ -24,6 +24,14 @@ _EVERYTHING = (1 << 63) - 1
 _SLOTS_AT_ONCE = 4096
 
 
+class _IndexFile(NamedTuple):
+    """An IndexFile, mapped, with its header as it was when it was opened."""
+
+    name: str
+    view: memoryview
+    header: IndexHeader
+
+
 class _Key(NamedTuple):
     """One entry, to be compared with a record."""
 
@@ -41,26 +49,29 @@ class IndexCheck:
         self._slots = slots
         self._capacity = entries
         self._is_running = is_running
-        self._files: list[tuple[StoredFile, IndexHeader]] = []
+        self._files: list[_IndexFile] = []
         self._strangers: list[StoredFile] = []
         for file in list_files(store / "index"):
-            if len(file.view) == file_size(slots, entries):
-                self._files.append((file, read_header(file.view)))
-            else:
+            view = file.map() if file.size == file_size(slots, entries) else None
+            if view is not None and len(view) == file.size:
+                self._files.append(_IndexFile(file.name, view, read_header(view)))
+            elif file.path.exists():
                 self._strangers.append(file)
+            else:
+                self._files.clear()  # deleted meanwhile, and those before it, too
         self.first_offset = -1
         self.last_offset = -1
-        for file, header in self._files:
-            if header.next_number > 1:
+        for one in self._files:
+            if one.header.next_number > 1:
                 if self.first_offset < 0:
-                    self.first_offset = self._entry(file, 1)[1]
-                self.last_offset = header.end_physical_offset
+                    self.first_offset = self._entry(one, 1)[1]
+                self.last_offset = one.header.end_physical_offset
         # The first entry's seconds count from the end of the file before; without one it is not known from when.
-        first_begins = [-1, *(header.end_timestamp for _, header in self._files)]
+        first_begins = [-1, *(one.header.end_timestamp for one in self._files)]
         self.keys = KeyEntries(
             [
-                (file.view, min(header.next_number, entries), first_begin, header.begin_timestamp)
-                for (file, header), first_begin in zip(self._files, first_begins, strict=False)
+                (one.view, min(one.header.next_number, entries), first_begin, one.header.begin_timestamp)
+                for one, first_begin in zip(self._files, first_begins, strict=False)
             ],
             slots,
         )
@@ -71,12 +82,12 @@ class IndexCheck:
         """What can be seen without the log."""
         for file in self._strangers:
             wanted = f"{file_size(self._slots, self._capacity)} with maxHashSlotNum={self._slots}, maxIndexNum={self._capacity}"
-            yield Finding(_PART, file.name, f"skipped: {len(file.view)} bytes long, not {wanted}")
-        total = sum(len(file.view) for file, _ in self._files)
+            yield Finding(_PART, file.name, f"skipped: {file.size} bytes long, not {wanted}")
+        total = sum(len(file.view) for file in self._files)
         done = 0
-        for file, header in self._files:
-            yield from self._check_file(file, header)
-            done += len(file.view)
+        for checked in self._files:
+            yield from self._check_file(checked)
+            done += len(checked.view)
             yield Progress(_PART, done, total)
 
     def see(self, record: MessageExt) -> Iterator[Finding]:
@@ -107,8 +118,8 @@ class IndexCheck:
         """The entries that lead beyond the log's end."""
         yield from self._skip_before(_EVERYTHING)
 
-    def _check_file(self, file: StoredFile, header: IndexHeader) -> Iterator[Finding]:
-        count = header.next_number
+    def _check_file(self, file: _IndexFile) -> Iterator[Finding]:
+        count = file.header.next_number
         if count > self._capacity:
             yield Finding(_PART, file.name, f"header has {count} entries, but the capacity is {self._capacity}")
             return
@@ -129,9 +140,9 @@ class IndexCheck:
             used += more
         yield from self._check_slots(file, newest, count)
         if count > 1:
-            yield from self._check_header(file, header, used)
+            yield from self._check_header(file, used)
 
-    def _check_slots(self, file: StoredFile, newest: memoryview, count: int) -> Iterator[Finding]:
+    def _check_slots(self, file: _IndexFile, newest: memoryview, count: int) -> Iterator[Finding]:
         table = file.view[HEADER_SIZE : HEADER_SIZE + SLOT_SIZE * self._slots]
         for first in range(0, self._slots, _SLOTS_AT_ONCE):
             last = min(first + _SLOTS_AT_ONCE, self._slots)
@@ -144,7 +155,8 @@ class IndexCheck:
                     what = f"slot {slot} points to entry {value}, but the newest of its chain is {expected}"
                     yield Finding(_PART, file.name, what)
 
-    def _check_header(self, file: StoredFile, header: IndexHeader, used: int) -> Iterator[Finding]:
+    def _check_header(self, file: _IndexFile, used: int) -> Iterator[Finding]:
+        header = file.header
         first, last = self._entry(file, 1)[1], self._entry(file, header.next_number - 1)[1]
         if header.begin_physical_offset != first:
             yield Finding(
@@ -166,7 +178,7 @@ class IndexCheck:
     @property
     def _name(self) -> str:
         """Of the file that `keys` is in."""
-        return self._files[self.keys.file][0].name
+        return self._files[self.keys.file].name
 
     def _skip_before(self, offset: int) -> Iterator[Finding]:
         keys = self.keys
@@ -180,7 +192,7 @@ class IndexCheck:
                 what = f"entry {number} points to {physical_offset}, where no record begins"
                 yield Finding(_PART, name, what, physical_offset)
 
-    def _entry(self, file: StoredFile, number: int) -> tuple[int, int, int, int]:
+    def _entry(self, file: _IndexFile, number: int) -> tuple[int, int, int, int]:
         key_hash, offset, seconds, previous = ENTRY.unpack_from(file.view, entry_position(self._slots, number))
         return key_hash, offset, seconds, previous
 

@@ -12,7 +12,7 @@ from headrace.protocol.record_layout import TOTAL_SIZE_AT
 from store.commit_log.record_check import store_timestamp_of
 from store.commit_log.scanner import BLANK, REASONS, WRONG_CRC, check_record
 from store.inspect.agreement import Agreement
-from store.inspect.files import START_MAX, StoredFile, commit_log_directory, is_zero, list_files, open_file
+from store.inspect.files import START_MAX, StoredFile, commit_log_directory, find_file, is_zero, list_files
 from store.inspect.finding import Finding, Progress
 from store.paths import DIGITS_OF_A_NAME, file_name
 
@@ -34,7 +34,8 @@ class InspectedLog:
         """After `read`: where the valid records end."""
         self.last_timestamp = -1
         """After `read`: store timestamp of the last record, ms; -1 without one."""
-        self._open: StoredFile | None = None
+        self._view: memoryview | None = None
+        self._view_start = -1
 
     def open(self, limit: int | None) -> None:
         """Lists the files."""
@@ -42,7 +43,7 @@ class InspectedLog:
         files = list_files(self._directory)
         self._names = [file.name for file in files]
         if files:
-            self.file_size = len(files[0].view)
+            self.file_size = files[0].size
             self.min_offset = self.end = files[0].start
         elif limit is not None:
             self.min_offset = self.end = limit  # all were deleted while they were listed
@@ -54,9 +55,9 @@ class InspectedLog:
             if not (entry.isdecimal() and len(entry) == DIGITS_OF_A_NAME and int(entry) < START_MAX):
                 yield Finding(_PART, entry, "not a CommitLog file; brokers refuse to open a directory with other files")
         for name in self._names:
-            file = open_file(self._directory / name)
-            if file is not None and len(file.view) != self.file_size:
-                yield Finding(_PART, name, f"{len(file.view)} bytes long, the first file has {self.file_size}")
+            file = find_file(self._directory / name)
+            if file is not None and file.size != self.file_size:
+                yield Finding(_PART, name, f"{file.size} bytes long, the first file has {self.file_size}")
             if int(name) > expected:
                 yield Finding(_PART, name, f"does not follow the file before it: {file_name(expected)} is missing")
             expected = int(name) + self.file_size
@@ -66,8 +67,9 @@ class InspectedLog:
         total = len(self._names) * self.file_size
         has_ended = False
         for number, name in enumerate(self._names):
-            file = open_file(self._directory / name)
-            if file is None:  # deleted by a running store
+            file = find_file(self._directory / name)
+            view = file.map() if file is not None else None
+            if file is None or view is None:  # deleted by a running store
                 self.end = int(name) + self.file_size
                 if self.limit is not None:
                     self.end = min(self.end, self.limit)
@@ -76,7 +78,7 @@ class InspectedLog:
                 if not self._is_beyond_limit(file.start) and not is_zero(file, 0):
                     yield Finding(_PART, name, f"not empty, although the log ends before it, at {self.end}", file.start)
                 continue
-            has_ended = yield from self._read_file(file, agreement, number * self.file_size, total)
+            has_ended = yield from self._read_file(file, view, agreement, number * self.file_size, total)
         yield Progress(_PART, total, total)
 
     def record_at(self, physical_offset: int, size: int) -> MessageExt | None:
@@ -84,11 +86,12 @@ class InspectedLog:
         if size <= 0 or not self.file_size or not self.min_offset <= physical_offset < self.end:
             return None
         start = physical_offset - physical_offset % self.file_size
-        if self._open is None or self._open.start != start:
-            self._open = open_file(self._directory / file_name(start))
-        if self._open is None:
+        if self._view is None or self._view_start != start:
+            self._view = StoredFile(self._directory / file_name(start), start, self.file_size).map()
+            self._view_start = start
+        if self._view is None:
             return None
-        view, at = self._open.view, physical_offset - start
+        view, at = self._view, physical_offset - start
         if check_record(view, at, len(view), physical_offset, check_crc=False) != size:
             return None
         try:
@@ -107,10 +110,10 @@ class InspectedLog:
         return not (self._directory / file_name(physical_offset - physical_offset % self.file_size)).exists()
 
     def _read_file(
-        self, file: StoredFile, agreement: Agreement, before: int, total: int
+        self, file: StoredFile, view: memoryview, agreement: Agreement, before: int, total: int
     ) -> Generator[MessageExt | Finding | Progress, None, bool]:
         """One file's records; returns whether the log ends in it."""
-        view, at, next_report = file.view, 0, _STEP_BYTES
+        at, next_report = 0, _STEP_BYTES
         limit = len(view) if self.limit is None else min(len(view), self.limit - file.start)
         while at < limit:
             at = agreement.walk(view, at, min(limit, next_report), limit, file.start)
@@ -126,7 +129,7 @@ class InspectedLog:
             offset = file.start + at
             size = check_record(view, at, limit, offset, check_crc=True)
             if size == BLANK:
-                yield from self._check_blank(file, at)
+                yield from self._check_blank(file, view, at)
                 self.end = file.end
                 return False
             if size == WRONG_CRC:
@@ -145,10 +148,10 @@ class InspectedLog:
             yield Finding(_PART, file.name, "no blank record at the end of the file", file.end)
         return self._is_beyond_limit(self.end)
 
-    def _check_blank(self, file: StoredFile, at: int) -> Iterator[Finding]:
-        size = load_i32(file.view, at + TOTAL_SIZE_AT)
-        if size != len(file.view) - at:
-            what = f"blank record at {file.start + at} has size {size}, {len(file.view) - at} bytes remain"
+    def _check_blank(self, file: StoredFile, view: memoryview, at: int) -> Iterator[Finding]:
+        size = load_i32(view, at + TOTAL_SIZE_AT)
+        if size != len(view) - at:
+            what = f"blank record at {file.start + at} has size {size}, {len(view) - at} bytes remain"
             yield Finding(_PART, file.name, what, file.start + at)
 
     def _check_tail(self, file: StoredFile, at: int, reason: str) -> Iterator[Finding]:

@@ -35,6 +35,9 @@ from store.paths import StorePaths
 
 _PART = "consumequeue"
 _EVERYTHING = 1 << 62
+_BLOCKS_BYTES = 64 << 20  # limit: of memory for blocks of entries
+_BLOCK_MIN = 50 * ENTRY_SIZE
+_BLOCK_MAX = 2_000 * ENTRY_SIZE
 
 
 class Entry(NamedTuple):
@@ -56,14 +59,14 @@ class Entry(NamedTuple):
 
 
 class InspectedQueue:
-    """One queue's files, mapped. `published` is where a running store's published entries end, None if it is stopped."""
+    """One queue's files. `published` is where a running store's published entries end, None if it is stopped."""
 
-    def __init__(self, store: Path, directory: QueueDirectory, published: int | None) -> None:
+    def __init__(self, store: Path, directory: QueueDirectory, block_size: int, published: int | None) -> None:
         self.topic = directory.topic
         self.queue_id = directory.queue_id
         self._files = list_files(directory.path)
-        self._file_size = len(self._files[0].view) if self._files else 0
-        self.entries = QueueEntries([file.view for file in self._files], self._files[0].start if self._files else 0)
+        self._file_size = self._files[0].size if self._files else 0
+        self.entries = QueueEntries(self._files, block_size)
         if published is None:
             self.entries.find_end()
         else:
@@ -81,8 +84,8 @@ class InspectedQueue:
         """Lengths, gaps, and entries beyond the first empty one."""
         expected = self._files[0].start if self._files else 0
         for file in self._files:
-            if len(file.view) != self._file_size or self._file_size % ENTRY_SIZE or not self._file_size:
-                what = f"file {file.name} is {len(file.view)} bytes long, not {self._file_size}, or not a multiple of the entry size"
+            if file.size != self._file_size or self._file_size % ENTRY_SIZE or not self._file_size:
+                what = f"file {file.name} is {file.size} bytes long, not {self._file_size}, or not a multiple of the entry size"
                 yield Finding(_PART, self.where, what)
             if file.start != expected:
                 yield Finding(_PART, self.where, f"file {file.name} does not follow the one before it")
@@ -111,11 +114,10 @@ class InspectedQueue:
         return self.entries.end
 
     def entry(self, queue_offset: int) -> Entry | None:
-        """The entry at a queue offset; None before the first and from `end` on."""
+        """The entry at a queue offset; None before the first, from `end` on, and if a running store has deleted its file meanwhile."""
         entries = self.entries
-        if not self.first <= queue_offset < self.end:
+        if not entries.read(queue_offset):
             return None
-        entries.read(queue_offset)
         return Entry(entries.physical_offset, entries.size, entries.tags_code)
 
     def all(self) -> Iterator[tuple[int, Entry]]:
@@ -145,11 +147,13 @@ class QueueCheck:
         published = (
             {} if table is None else {(topic, queue_id): most for _, topic, queue_id, _, most, _ in table.rows()}
         )
+        directories = list(list_queues(store / "consumequeue"))
+        block_size = max(_BLOCK_MIN, min(_BLOCK_MAX, _BLOCKS_BYTES // max(len(directories), 1)))
         self._queues = {}
-        for directory in list_queues(store / "consumequeue"):
+        for directory in directories:
             key = directory.topic, directory.queue_id
             most = published.get((key[0].encode(errors="surrogateescape"), key[1]), 0) if self._is_running else None
-            self._queues[key] = InspectedQueue(store, directory, most)
+            self._queues[key] = InspectedQueue(store, directory, block_size, most)
         self._topics = _read_topics(store / "config" / "topics.json")
         self._store = store
         self._unreadable = ""
@@ -200,7 +204,9 @@ class QueueCheck:
         return {os.fsdecode(topic): offset for topic, offset in deleted.items()}
 
     def _missing(self, topic: str, queue_id: int, offsets: list[int]) -> Iterator[Finding]:
-        lost = [offset for offset in offsets if offset >= self._deleted.get(topic, 0)]
+        lost = [
+            offset for offset in offsets if offset >= self._deleted.get(topic, 0) and not self._log.has_vanished(offset)
+        ]
         if lost:
             what = f"{len(lost)} dispatched records have no entry, the first is at {lost[0]}"
             yield Finding(_PART, f"{topic} queue {queue_id}", what, lost[0], len(lost))
@@ -286,8 +292,9 @@ def check_batches(store: Path, log: InspectedLog) -> Iterator[Finding]:
         where = f"{queue.topic} queue {queue.queue_id} (batches)"
         expected = -1
         for file in list_files(queue.path):
-            for at in range(0, len(file.view) - BATCH_ENTRY_SIZE + 1, BATCH_ENTRY_SIZE):
-                offset, size, _, stored, base, count, _, _ = BATCH_ENTRY.unpack_from(file.view, at)
+            view = file.map() or b""
+            for at in range(0, len(view) - BATCH_ENTRY_SIZE + 1, BATCH_ENTRY_SIZE):
+                offset, size, _, stored, base, count, _, _ = BATCH_ENTRY.unpack_from(view, at)
                 if size <= 0:
                     break
                 if expected not in (-1, base):

@@ -55,6 +55,7 @@ from store.index.key_chain import KeyChain
 from store.index.layout import HEADER, file_size
 from store.index.reader import read_header
 from store.inspect.agreement import Agreement
+from store.inspect.files import StoredFile
 from store.inspect.key_entries import KeyEntries, follow_chains
 from store.inspect.queue_entries import QueueEntries
 from store.query.gather import Gatherer
@@ -793,6 +794,13 @@ class Walked(_LogTarget):
         return steps, walk, queues, indexes
 
 
+class _FileInMemory(StoredFile, frozen=True):
+    data: memoryview
+
+    def read(self, at: int, size: int) -> bytes:
+        return bytes(self.data[at : at + size])
+
+
 class Agreed(Walked):
     """What `verify` walks over in a dispatched log, when some of the files that dispatch built have changed since."""
 
@@ -817,8 +825,10 @@ class Agreed(Walked):
         read = {}
         for key, view in built.items():
             cut = chance.choice((len(view), 32 * ENTRY_SIZE, 50))
+            start = chance.choice((0, 0, 0, 7, (1 << 62) - 5))
+            pieces = [view[:cut], view[cut:]] if cut < len(view) else [view]
             read[key] = QueueEntries(
-                [view[:cut], view[cut:]] if cut < len(view) else [view], chance.choice((0, 0, 0, 7, (1 << 62) - 5))
+                [_FileInMemory(Path(), start, len(piece), piece) for piece in pieces], chance.choice((20, 50, 1000))
             )
             if chance.getrandbits(2):
                 read[key].end = read[key].capacity_end

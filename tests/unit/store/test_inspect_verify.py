@@ -1,8 +1,10 @@
 """Verify: RocketMQ's stores are whole, each damage to one is seen, and a running store is not found wanting."""
 
 import os
+import resource
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from ipc.publish.flush import FlushPublisher
 from store.index.layout import entry_position, slot_position
 from store.inspect import files
 from store.inspect.agreement import Agreement
+from store.inspect.dump import dump_all
 from store.inspect.key_entries import KeyEntries
 from store.inspect.log import InspectedLog
 from store.inspect.verify import Finding, Progress, verify
@@ -230,15 +233,15 @@ def write_dispatch_and_delete_for_ever(store: DispatchedStore) -> None:
 def test_files_deleted_while_they_are_listed_leave_no_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("0", "10", "20", "30"):
         (tmp_path / name).write_bytes(bytes(10))
-    is_open = files.open_file
+    find_file = files.find_file
 
-    def delete_second_after_first_was_opened(path: Path) -> files.StoredFile | None:
-        found = is_open(path)
+    def delete_second_after_first_was_found(path: Path) -> files.StoredFile | None:
+        found = find_file(path)
         (tmp_path / "0").unlink(missing_ok=True)
         (tmp_path / "10").unlink(missing_ok=True)
         return found
 
-    monkeypatch.setattr(files, "open_file", delete_second_after_first_was_opened)
+    monkeypatch.setattr(files, "find_file", delete_second_after_first_was_found)
     assert [file.start for file in files.list_files(tmp_path)] == [20, 30]
 
 
@@ -247,7 +250,7 @@ def test_holes_of_a_file_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / file_name(0)
     with path.open("wb") as file:
         file.truncate(1 << 40)
-    found = files.open_file(path)
+    found = files.find_file(path)
     assert found is not None
     assert files.is_zero(found, 1)
     patch(path, (1 << 39) + 5, b"x")
@@ -273,6 +276,38 @@ def test_log_whose_files_are_all_deleted_meanwhile_still_ends_at_its_limit(
         log.open(140000)
     list(log.read(Agreement({}, KeyEntries([], 1), -1, -1)))
     assert log.end == 140000
+
+
+@pytest.fixture
+def few_open_files() -> Iterator[int]:
+    """How many files this process may have open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = 256
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+    yield few
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_store_may_have_more_queues_than_a_process_may_open_files(tmp_path: Path, few_open_files: int) -> None:
+    with dispatched_store(tmp_path) as store:
+        log = HandWrittenLog(store.paths, store.config)
+        for number in range(3 * few_open_files):
+            log.append(f"Topic{number % few_open_files}", number % 2, properties="TAGS\x01TagA")
+        store.recovered(log.end)
+        store.dispatch()
+    assert [str(found) for found in findings(tmp_path) if found.part != "checkpoint"] == []
+    patch(tmp_path / "consumequeue" / "Topic7" / "1" / file_name(0), 12, bytes(8))
+    assert [found.where for found in findings(tmp_path) if found.part != "checkpoint"] == ["Topic7 queue 1"]
+    assert sum(line["kind"] == "queue" for line in dump_all(tmp_path, SLOTS, ENTRIES)) == 3 * few_open_files
+
+
+def test_log_may_have_more_files_than_a_process_may_open(tmp_path: Path, few_open_files: int) -> None:
+    log = tmp_path / "commitlog"
+    log.mkdir()
+    for number in range(2 * few_open_files):
+        (log / file_name(4096 * number)).write_bytes(bytes(4096))
+    assert findings(tmp_path) == []
+    assert sum(line["kind"] == "end" for line in dump_all(tmp_path, SLOTS, ENTRIES)) == 2 * few_open_files
 
 
 @pytest.mark.slow
