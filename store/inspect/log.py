@@ -27,7 +27,7 @@ class InspectedLog:
         self._directory = commit_log_directory(store)
         self.limit: int | None = None
         """Where a running store's published log ends; None if it is stopped."""
-        self._names: list[str] = []
+        self._names: dict[str, None] = {}
         self.file_size = 0
         self.min_offset = 0
         self.end = 0
@@ -41,7 +41,7 @@ class InspectedLog:
         """Lists the files."""
         self.limit = limit
         files = list_files(self._directory)
-        self._names = [file.name for file in files]
+        self._names = dict.fromkeys(file.name for file in files)
         if files:
             self.file_size = files[0].size
             self.min_offset = self.end = files[0].start
@@ -104,10 +104,11 @@ class InspectedLog:
         return physical_offset < self.min_offset
 
     def has_vanished(self, physical_offset: int) -> bool:
-        """Whether a running store has deleted the file of this offset while we look."""
-        if self.limit is None or not self.file_size:
+        """Whether the file of this offset was there when we began, and a broker has deleted it since."""
+        if not self.file_size:
             return False
-        return not (self._directory / file_name(physical_offset - physical_offset % self.file_size)).exists()
+        name = file_name(physical_offset - physical_offset % self.file_size)
+        return name in self._names and not (self._directory / name).exists()
 
     def _read_file(
         self, file: StoredFile, view: memoryview, agreement: Agreement, before: int, total: int

@@ -157,7 +157,7 @@ class QueueCheck:
         self._topics = _read_topics(store / "config" / "topics.json")
         self._store = store
         self._unreadable = ""
-        self._deleted = self._read_deleted()
+        self._deleted = self._deleted_before = self._read_deleted()
         self._dispatched = self._find_dispatched(store) if reput_offset is None else reput_offset
         self._without_queue: dict[tuple[str, int], list[int]] = {}
 
@@ -203,6 +203,10 @@ class QueueCheck:
             return {}
         return {os.fsdecode(topic): offset for topic, offset in deleted.items()}
 
+    def _was_deleted_meanwhile(self, topic: str) -> bool:
+        """Whether the queues of a running store's topic were deleted since we began, and may have been made again: their files are not those that we listed."""
+        return self._is_running and self._read_deleted().get(topic, 0) > self._deleted_before.get(topic, 0)
+
     def _missing(self, topic: str, queue_id: int, offsets: list[int]) -> Iterator[Finding]:
         lost = [
             offset for offset in offsets if offset >= self._deleted.get(topic, 0) and not self._log.has_vanished(offset)
@@ -235,7 +239,9 @@ class QueueCheck:
         elif entry.physical_offset == offset:
             queue.entries.matched += 1
             yield from _compare(queue, queue_offset, entry, record, is_main)
-        elif entry.physical_offset < offset and not entry.is_filler and is_due:
+        elif (
+            entry.physical_offset < offset and not entry.is_filler and is_due and not self._was_deleted_meanwhile(topic)
+        ):
             what = f"entry {queue_offset} points to {entry.physical_offset}, but the record with that queue offset is at {offset}"
             yield Finding(_PART, queue.where, what, offset)
 
@@ -257,19 +263,14 @@ class QueueCheck:
         for number, entry in queue.all():
             if entry.is_filler or self._log.is_gone(entry.physical_offset):
                 continue
-            if entry.physical_offset <= before:
-                yield Finding(
-                    _PART, queue.where, f"entry {number} points to a lower offset than {before}", entry.physical_offset
-                )
+            wrong = [f"a lower offset than {before}"] if entry.physical_offset <= before else []
             before = entry.physical_offset
-            what = self._judge(queue, number, entry)
-            if what:
-                yield Finding(
-                    _PART,
-                    queue.where,
-                    f"entry {number} points to {entry.physical_offset}, {what}",
-                    entry.physical_offset,
-                )
+            if what := self._judge(queue, number, entry):
+                wrong.append(f"{entry.physical_offset}, {what}")
+            if wrong and self._was_deleted_meanwhile(queue.topic):
+                return
+            for where in wrong:
+                yield Finding(_PART, queue.where, f"entry {number} points to {where}", entry.physical_offset)
 
     def _judge(self, queue: InspectedQueue, number: int, entry: Entry) -> str:
         """What is wrong with where an entry leads; nothing if it leads to a record of its queue."""

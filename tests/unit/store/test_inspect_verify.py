@@ -1,5 +1,6 @@
 """Verify: RocketMQ's stores are whole, each damage to one is seen, and a running store is not found wanting."""
 
+import json
 import os
 import resource
 import shutil
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.model.message import MessageExt
 from headrace.protocol.consume_queue_layout import ENTRY
+from ipc.instance import Instance
 from ipc.publish.flush import FlushPublisher
 from store.index.layout import entry_position, slot_position
 from store.inspect import files
@@ -17,6 +20,7 @@ from store.inspect.agreement import Agreement
 from store.inspect.dump import dump_all
 from store.inspect.key_entries import KeyEntries
 from store.inspect.log import InspectedLog
+from store.inspect.queue_check import QueueCheck
 from store.inspect.verify import Finding, Progress, verify
 from store.paths import file_name
 from support import golden
@@ -197,6 +201,48 @@ def test_store_is_intact_while_it_is_dispatched(tmp_path: Path) -> None:
         assert isinstance(store, DispatchedStore)
         assert store.killed_at("reput.rows_published:2")
         assert findings(tmp_path) == []
+
+
+def test_topic_deleted_and_made_again_during_the_check_has_no_finding(tmp_path: Path) -> None:
+    with dispatched_store(tmp_path) as store:
+        log = HandWrittenLog(store.paths, store.config)
+        for _ in range(100):
+            log.append(body=bytes(600))
+        store.recovered(log.end)
+        store.dispatch()
+        said = verify(tmp_path, SLOTS, ENTRIES)
+        before = [next(said)]  # the files are listed
+        deletion = {"deletedTopics": {"Topic": log.end}, "beingDeleted": {}}
+        (tmp_path / "config").mkdir(exist_ok=True)
+        (tmp_path / "config" / "deletedTopics.json").write_text(json.dumps(deletion))
+        new = ENTRY.pack(log.end, 700, 0) * 3 + bytes(SMALL.consume_queue_file_size - 3 * ENTRY.size)
+        for path in (tmp_path / "consumequeue" / "Topic" / "0").iterdir():
+            path.unlink()
+        queue_file(tmp_path).write_bytes(new)
+        assert [str(found) for found in [*before, *said] if isinstance(found, Finding)] == []
+
+
+def test_entries_deleted_while_their_records_are_read_are_not_missing(tmp_path: Path) -> None:
+    with dispatched_store(tmp_path) as store:
+        log = HandWrittenLog(store.paths, store.config)
+        for _ in range(250):
+            log.append(body=bytes(600))
+        store.recovered(log.end)
+        store.dispatch()
+        for path in (store.paths.commit_log / file_name(0), queue_file(tmp_path)):
+            path.unlink()
+        instance, seen = Instance.open(tmp_path), InspectedLog(tmp_path)
+        check = QueueCheck(tmp_path, seen, instance.queue_table(), log.end)
+        seen.open(log.end)
+        found: list[Finding | Progress] = []
+        for record in seen.read(Agreement({}, KeyEntries([], 1), -1, -1)):
+            if isinstance(record, MessageExt):
+                for path in (store.paths.commit_log / file_name(65536), queue_file(tmp_path, 1)):
+                    path.unlink(missing_ok=True)  # as cleaning does, of which the log's file is open already
+                found += check.see(record)
+        found += check.finish()
+        instance.close()
+        assert [str(one) for one in found if isinstance(one, Finding)] == []
 
 
 def test_batch_entry_without_a_record_is_detected(tmp_path: Path) -> None:
