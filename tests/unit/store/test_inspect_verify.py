@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from headrace.model.message import MessageExt
-from headrace.protocol.consume_queue_layout import ENTRY
+from headrace.protocol.consume_queue_layout import ENTRY, EXT_ADDRESS_BASE
 from ipc.instance import Instance
 from ipc.publish.flush import FlushPublisher
 from store.index.layout import entry_position, slot_position
 from store.inspect import files
 from store.inspect.agreement import Agreement
+from store.inspect.dump import dump_all
 from store.inspect.key_entries import KeyEntries
 from store.inspect.log import InspectedLog
 from store.inspect.queue_check import QueueCheck
@@ -321,6 +322,15 @@ def test_log_whose_files_are_all_deleted_meanwhile_still_ends_at_its_limit(
         log.open(140000)
     list(log.read(Agreement({}, KeyEntries([], 1), -1, -1)))
     assert log.end == 140000
+
+
+def test_empty_file_of_extended_units_has_no_unit(whole: Path) -> None:
+    patch(queue_file(whole), 12, EXT_ADDRESS_BASE.to_bytes(8, "big", signed=True))
+    units = whole / "consumequeue_ext" / "Topic" / "0"
+    units.mkdir(parents=True)
+    (units / file_name(0)).write_bytes(b"")
+    assert "its extended unit is missing" in findings(whole)[0].what
+    assert any(line["kind"] == "queue" for line in dump_all(whole, SLOTS, ENTRIES))
 
 
 def with_few_open_files(*arguments: object) -> subprocess.CompletedProcess[str]:
