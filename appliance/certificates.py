@@ -5,6 +5,7 @@ Keys are of the curve P-256 and written as PKCS #8, which RocketMQ's servers rea
 
 import ipaddress
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -81,6 +82,14 @@ def make_self_made(path: Path) -> None:
         write_new(path, _key_bytes(key) + certificate.public_bytes(Encoding.PEM))
     except FileExistsError:
         pass  # another role was faster
+
+
+def main(path: str) -> None:
+    """A process that makes the certificate of `make_self_made`; its last line says why it cannot."""
+    try:
+        make_self_made(Path(path))
+    except OSError as error:
+        sys.exit(error.strerror)
 
 
 def write_new(path: Path, content: bytes) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Final, NoReturn
 from appliance import exit_code, process
 from appliance.errors import ExportRefused
 from appliance.export_order import ExportOrder
+from ipc import interpreter
 from store.disk import used_ratio
 
 DISK_LEVEL: Final = 0.85
@@ -36,15 +37,12 @@ _KEPT: Final = ("LD_LIBRARY_PATH", "HOME", "PATH", "TMPDIR", "TZ")
 
 def command(order: ExportOrder, folder: str, source: str, broker_name: str, cluster: str) -> list[str]:
     """The command line of the process. `folder`: the folder of exports; `source`: the broker's store; both absolute, as it runs elsewhere."""
-    path = [os.path.abspath(entry or ".") for entry in sys.path]
     given = {
         "folder": folder, "target": order.target, "store": source,
         "options": _options(order, broker_name, cluster), "supervisor": os.getpid(),
     }  # fmt: skip
-    program = (
-        f"import sys; sys.path[:] = {path!r}; from appliance import export_process; export_process.main(sys.argv[1])"
-    )
-    return [sys.executable, "-I", "-B", "-c", program, json.dumps(given)]
+    program = "from appliance import export_process; export_process.main(sys.argv[1])"
+    return interpreter.command(program, json.dumps(given))
 
 
 def environment() -> dict[str, str]:

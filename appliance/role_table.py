@@ -9,6 +9,7 @@ the checkpoint. The name server is not needed after the broker has unregistered;
 
 # ruff: noqa: PLC0415  imports after the fork are this file's purpose
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -145,9 +146,18 @@ def _server_tls(settings: "TlsSettings") -> "ServerTls":
 
 
 def _make_certificate(path: Path) -> None:
-    from appliance.certificates import make_self_made
+    """Makes it in a process of its own: the library would keep 5 MiB in this one. Raises OSError."""
+    import subprocess
 
-    make_self_made(path)
+    from ipc import interpreter
+
+    program = "from appliance import certificates; certificates.main(sys.argv[1])"
+    made = subprocess.run(
+        interpreter.command(program, str(path)), check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if made.returncode:
+        said = made.stderr.strip().splitlines() or [f"exit code {made.returncode}"]
+        raise OSError(errno.EIO, said[-1])
 
 
 def _prepare_recover() -> None:

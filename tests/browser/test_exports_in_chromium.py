@@ -49,8 +49,7 @@ def test_topic_is_exported_and_read_with_pyarrow(tmp_path: Path, page: Page) -> 
             page.get_by_role("link", name="Download as a tar archive").click()
         archive = tmp_path / begun.value.suggested_filename
         begun.value.save_as(archive)
-        page.wait_for_load_state()  # the shortcuts' script
-        page.wait_for_load_state()  # a key is lost before the script listens
+        page.wait_for_load_state()  # a key is lost before the shortcuts' script listens
         page.keyboard.press("g")
         page.keyboard.press("e")
         expect(page.get_by_role("heading", level=1)).to_have_text("Exports")

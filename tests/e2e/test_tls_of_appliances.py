@@ -137,11 +137,10 @@ def test_enforcing_appliance_refuses_plain_clients_and_clients_that_do_not_trust
             assert plain.recv(1) == b""
 
 
-def test_default_appliance_serves_both_and_loads_no_certificate_before_the_first_hello(tmp_path: Path) -> None:
+def test_default_appliance_serves_both_and_makes_its_certificate_at_the_first_hello(tmp_path: Path) -> None:
     with Appliance(tmp_path / "data", settings=SMALL) as appliance:
         made = tmp_path / "data" / "tls" / "self-made.pem"
         assert not made.exists()
-        assert "cryptography" not in memory_map_of(appliance.pid_of("broker"))
         contents = set()
         for address in (appliance.name_server, appliance.broker):
             host, _, port = address.partition(":")
@@ -153,11 +152,27 @@ def test_default_appliance_serves_both_and_loads_no_certificate_before_the_first
                 assert wrapped.version() == "TLSv1.3"
             assert stat.S_IMODE(made.stat().st_mode) == 0o600
         assert len(contents) == 1
+        for role in ("nameserver", "broker"):  # another process made it: the library would keep 5 MiB in each
+            assert "cryptography" not in memory_map_of(appliance.pid_of(role))
         with socket.create_connection((host, int(port)), 60) as plain:
             plain.sendall(b"\x16 is no TLS record")
             while plain.recv(100):
                 pass  # the alert
         wait_until(lambda: appliance.status()["counters"]["broker"]["tls_failures"] == 1, 60, "the failure is counted")
+
+
+def test_log_says_why_a_certificate_cannot_be_made(tmp_path: Path) -> None:
+    with Appliance(tmp_path / "data", settings=SMALL) as appliance:
+        (tmp_path / "data" / "tls").touch()
+        host, _, port = appliance.broker.partition(":")
+        with (
+            socket.create_connection((host, int(port)), 60) as plain,
+            pytest.raises((ConnectionError, ssl.SSLError)),
+            trusting().wrap_socket(plain, server_hostname=host),
+        ):
+            pass
+        said = f"cannot write the self-signed certificate {tmp_path}/data/tls/self-made.pem: File exists"
+        wait_until(lambda: said in (appliance.data / "logs" / "headrace.log").read_text(), 60, "the reason is logged")
 
 
 def test_bad_tls_settings_end_the_start_with_one_line(tmp_path: Path) -> None:

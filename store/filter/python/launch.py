@@ -1,11 +1,11 @@
 """The command line and environment of a filter worker's interpreter.
 
-The interpreter takes nothing of its parent but the path of modules: `-I` keeps the folder it is started in and Python's variables away,
-and of the environment, in which there may be secrets, it is given next to nothing.
+Of its parent's environment, in which there may be secrets, it is given next to nothing.
 """
 
 import os
-import sys
+
+from ipc import interpreter
 
 _KEPT = ("LD_LIBRARY_PATH",)
 """Without it an interpreter may not find its own library."""
@@ -13,13 +13,10 @@ _KEPT = ("LD_LIBRARY_PATH",)
 
 def command(listening_fd: int, memory_bytes: int, title: str = "headrace: filter") -> list[str]:
     """The command line of a worker that is called at a listening Unix socket, which it must inherit."""
-    path = [os.path.abspath(entry or ".") for entry in sys.path]
-    program = (
-        f"import sys; sys.path[:] = {path!r}; "
+    return interpreter.command(
         f"from setproctitle import setproctitle; setproctitle({title!r}); "
         f"from store.filter.python import worker; worker.main({listening_fd}, {memory_bytes})"
     )
-    return [sys.executable, "-I", "-B", "-c", program]
 
 
 def environment() -> dict[str, str]:
