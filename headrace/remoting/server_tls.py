@@ -73,7 +73,7 @@ class ServerTls:
             return self._context
         if self._loading is None or (self._loading.done() and is_due):
             self._looked_at = now
-            # Creating a certificate takes a tenth of a second, so it does not run in the loop.
+            # Creating a certificate takes a third of a second, so it does not run in the loop.
             self._loading = loop.run_in_executor(None, self._load)
         return self._loading
 
