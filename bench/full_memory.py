@@ -34,7 +34,7 @@ class FullMemory:
     def fill(self) -> None:
         """Caches the file until the kernel begins to take cached pages back. Takes up to a minute, depending on how much was freed.
 
-        Not longer: that would take the servers' own files out of the memory, and they would begin with reads from the disk.
+        Not longer: it takes the servers' own files out of the memory as well, first those that were not used lately.
         """
         piece = bytearray(_PIECE)
         # Continues where it stopped: what was read longest ago is cached no longer.
